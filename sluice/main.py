@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from chassis.errors import StartupError
-from sluice import __version__, extras
+from sluice import build_info, extras
 from sluice.commands import COMMANDS
 
 
@@ -59,11 +59,19 @@ def _on_broken_pipe(error: BrokenPipeError) -> int:
     return 128 + signal.SIGPIPE
 
 
+class _Version(argparse.Action):
+    """Like `action="version"`, but looks for the commit only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(build_info.describe())
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="sluice", description="OTLP ingestion gateway that stores spans and log records in ClickHouse."
     )
-    parser.add_argument("--version", action="version", version=f"sluice {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show version, commit and decoder, and exit")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add_to(commands)

@@ -35,7 +35,9 @@ const imported = mapped(IMPORTED, (title) => ({ title }));
 const document = { openapi, info, paths: {}, components: { schemas: { ...mapped(schemas, exact), ...imported } } };
 const nodes = await openapiTS(JSON.parse(JSON.stringify(document)), {
   transform: ({ title }, { path }) =>
-    title !== undefined && IMPORTED[path.split('/').at(-1)] === title ? ts.factory.createTypeReferenceNode(title) : undefined,
+    title !== undefined && IMPORTED[path.split('/').at(-1)] === title
+      ? ts.factory.createTypeReferenceNode(title)
+      : undefined,
   rootTypes: true,
   rootTypesNoSchemaPrefix: true,
   rootTypesKeepCasing: true,

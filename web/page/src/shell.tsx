@@ -8,9 +8,9 @@ import { continueSession, invitation, logOut, owner, switchOrganization, trouble
 import type { Whoami } from './api/types';
 import { findView } from './router';
 import { SavedViews } from './saved/menu';
-import { Button, showModally } from './ui/elements';
 import { linkOfThis } from './ui/copy';
-import { areKeysOn, setKeysOn, type Shortcut, shortcuts, useKeys } from './ui/keyboard';
+import { Button, showModally } from './ui/elements';
+import { areKeysOn, type Shortcut, setKeysOn, shortcuts, useKeys } from './ui/keyboard';
 import { type Action, Failure, Lazy, Skeleton, useAction, useQuery } from './ui/query';
 import { useSignal } from './ui/signal';
 import { Link, Text } from './ui/text';
@@ -244,9 +244,7 @@ function Account({ me }: { me: Whoami }): JSX.Element {
           <Link to={`/ui/${encodeURIComponent(me.organization.slug)}/settings/account`}>Set a password</Link>
         )}
         {isOpen && me.session && <OtherOrganizations run={action.run} />}
-        <Button onClick={() => void action.run(logOut)}>
-          Log out
-        </Button>
+        <Button onClick={() => void action.run(logOut)}>Log out</Button>
         <Failure error={action.error} />
       </div>
     </details>

@@ -59,7 +59,8 @@ function epoch(text: string): bigint | null {
 function absolute(text: string): bigint | null {
   const found = ABSOLUTE.exec(text);
   if (found === null) return null;
-  const [, day = '', hour = '00', minute = '00', second = '00', fraction = '', sign, hours = '0', minutes = '0'] = found;
+  const [, day = '', hour = '00', minute = '00', second = '00', fraction = '', sign, hours = '0', minutes = '0'] =
+    found;
   const midnight = new Date(`${day}T00:00:00Z`);
   const isDay = !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day);
   if (!isDay || Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return null;

@@ -50,7 +50,9 @@ export function printedJson(value: Json): string {
   if (value instanceof ExactNumber) return value.text;
   if (Array.isArray(value)) return `[${value.map(printedJson).join(', ')}]`;
   if (value !== null && typeof value === 'object') {
-    return `{${Object.entries(value).map(([key, each]) => `${JSON.stringify(key)}: ${printedJson(each)}`).join(', ')}}`;
+    return `{${Object.entries(value)
+      .map(([key, each]) => `${JSON.stringify(key)}: ${printedJson(each)}`)
+      .join(', ')}}`;
   }
   return JSON.stringify(value);
 }

@@ -120,7 +120,9 @@ function takeSecret(name: string, address: string): string | null {
 
 /** Marks a single sign-on as begun by this tab; where it leads back to, for `relayState`. */
 export function beginSignOn(): string {
-  const begun = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, '0')).join('');
+  const begun = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, '0')).join(
+    '',
+  );
   sessionStorage.setItem(BEGUN, `${begun} ${Date.now()}`);
   const here = location.pathname + location.search;
   const back = here.startsWith('/ui/') && here.length <= MAX_BACK ? here : '/ui/';

@@ -10,7 +10,10 @@ export interface Tick {
   label: string;
 }
 
-const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000];
+const STEPS_S = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800,
+  2_592_000,
+];
 const DAY_S = 86_400;
 
 /** Round times of the zone between two times of an answer; at most `most`. */
@@ -23,7 +26,10 @@ export function timeTicks(from: string, to: string, zone: Zone, most = 6): Tick[
   const ticks: Tick[] = [];
   for (let time = Math.ceil((start + offset) / step) * step - offset; time <= start + length; time += step) {
     const shown = shownTime(new Date(time * 1_000).toISOString(), zone, 0);
-    ticks.push({ at: (time - start) / length, label: step >= DAY_S ? shown.slice(5, 10) : shown.slice(11, step < 60 ? 19 : 16) });
+    ticks.push({
+      at: (time - start) / length,
+      label: step >= DAY_S ? shown.slice(5, 10) : shown.slice(11, step < 60 ? 19 : 16),
+    });
   }
   return ticks;
 }

@@ -2,8 +2,8 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import { address, zoneOf } from '../address/address';
-import type { Num } from '../api/numbers';
 import type { SpanHeatmap } from '../api/api_types';
+import type { Num } from '../api/numbers';
 import { useDrawing } from '../ui/drawing';
 import { powerTicks, TimeAxis, timeTicks, ValueAxis } from './axis';
 
@@ -58,7 +58,9 @@ export function HeatmapChart({ data, box, onBox, format }: Props): JSX.Element {
     if (corner !== null) setDragged(boxOf(corner, cell));
   }
   function keyed(event: KeyboardEvent): void {
-    const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [0, 0];
+    const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] ?? [
+      0, 0,
+    ];
     if (dx !== 0 || dy !== 0) {
       event.preventDefault();
       const [column, row] = cursor ?? [0, 0];
@@ -119,7 +121,10 @@ function boxOf(a: [number, number], b: [number, number]): Box {
   };
 }
 
-function areaOf({ firstColumn, lastColumn, firstRow, lastRow }: Box, { columns, rows }: SpanHeatmap): JSX.CSSProperties {
+function areaOf(
+  { firstColumn, lastColumn, firstRow, lastRow }: Box,
+  { columns, rows }: SpanHeatmap,
+): JSX.CSSProperties {
   return {
     left: `${(firstColumn / columns) * 100}%`,
     width: `${((lastColumn - firstColumn + 1) / columns) * 100}%`,

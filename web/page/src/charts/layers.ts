@@ -84,7 +84,7 @@ function untangle(columns: string[][], edges: Edge[], isForward: boolean): void 
     const column = columns[at] ?? [];
     const weight = new Map(column.map((name) => [name, meanRow(name, edges, rows, isForward) ?? rows.get(name) ?? 0]));
     column.sort((a, b) => (weight.get(a) ?? 0) - (weight.get(b) ?? 0) || (a < b ? -1 : 1));
-    column.forEach((name, row) => rows.set(name, row));
+    for (const [row, name] of column.entries()) rows.set(name, row);
   }
 }
 

@@ -66,7 +66,16 @@ function barsOf(lines: Line[], which: number, top: number, height: number): stri
     .join('');
 }
 
-export function LineChart({ title, buckets, lines, format, end, height = 140, isStacked = false, hasLegend = false }: Props): JSX.Element {
+export function LineChart({
+  title,
+  buckets,
+  lines,
+  format,
+  end,
+  height = 140,
+  isStacked = false,
+  hasLegend = false,
+}: Props): JSX.Element {
   const [at, setAt] = useState<number | null>(null);
   const [begun, setBegun] = useState<number | null>(null);
   const top = isStacked
@@ -138,7 +147,13 @@ export function LineChart({ title, buckets, lines, format, end, height = 140, is
             />
           ))}
           {begun !== null && at !== null && begun !== at && (
-            <rect class="selection" x={xOf(Math.min(begun, at))} y={0} width={xOf(Math.abs(at - begun))} height={height} />
+            <rect
+              class="selection"
+              x={xOf(Math.min(begun, at))}
+              y={0}
+              width={xOf(Math.abs(at - begun))}
+              height={height}
+            />
           )}
           {lines.map((line, which) =>
             isStacked ? (

@@ -1,8 +1,8 @@
 // The bar of filters: text, the API's own; below it a chip for each term; suggestions of keys and values.
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { call } from '../api/client';
 import { push } from '../address/address';
+import { call } from '../api/client';
 import { Button } from '../ui/elements';
 import { useKeys } from '../ui/keyboard';
 import { Text } from '../ui/text';

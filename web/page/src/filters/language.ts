@@ -54,8 +54,23 @@ export function lacks(key: string): string {
 
 /** Fields that spans or log records have, and attributes may be called like. */
 export const FIELDS: ReadonlySet<string> = new Set([
-  'name', 'kind', 'serviceName', 'environment', 'release', 'statusCode', 'statusMessage', 'durationMs', 'startTime',
-  'traceId', 'spanId', 'parentSpanId', 'severityNumber', 'severityText', 'body', 'eventName', 'time',
+  'name',
+  'kind',
+  'serviceName',
+  'environment',
+  'release',
+  'statusCode',
+  'statusMessage',
+  'durationMs',
+  'startTime',
+  'traceId',
+  'spanId',
+  'parentSpanId',
+  'severityNumber',
+  'severityText',
+  'body',
+  'eventName',
+  'time',
 ]);
 
 /** The key of an attribute, which is never a field. */

@@ -46,8 +46,8 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
   }
   /** One that others see is deleted by a second click. */
   function remove(view: SavedView): void {
-    if (view.shared && asked !== view.id) return setAsked(view.id);
-    void action.run(() => change('DELETE', `${base}/${encodeURIComponent(view.id)}`));
+    if (view.shared && asked !== view.id) setAsked(view.id);
+    else void action.run(() => change('DELETE', `${base}/${encodeURIComponent(view.id)}`));
   }
   function save(): void {
     const saved = withChanges(address.value, { cursor: null });
@@ -93,10 +93,22 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
       >
         <label class="field">
           <span>Save what is shown as</span>
-          <input type="text" required maxLength={100} value={name} onInput={(event) => setName(event.currentTarget.value)} />
+          <input
+            type="text"
+            required
+            maxLength={100}
+            value={name}
+            onInput={(event) => setName(event.currentTarget.value)}
+          />
         </label>
         <label>
-          <input type="checkbox" disabled={!mayShare} checked={shared} onChange={(event) => setShared(event.currentTarget.checked)} /> {mayShare ? 'share with everyone in the project' : 'viewers cannot share'}
+          <input
+            type="checkbox"
+            disabled={!mayShare}
+            checked={shared}
+            onChange={(event) => setShared(event.currentTarget.checked)}
+          />{' '}
+          {mayShare ? 'share with everyone in the project' : 'viewers cannot share'}
         </label>
         <button type="submit" disabled={name.trim() === ''}>
           Save

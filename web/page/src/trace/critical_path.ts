@@ -58,5 +58,7 @@ export function sharesOf(path: Stretch[], service: (row: number) => string): [st
   const total = path.reduce((sum, one) => sum + one.toNs - one.fromNs, 0);
   const by = new Map<string, number>();
   for (const one of path) by.set(service(one.row), (by.get(service(one.row)) ?? 0) + one.toNs - one.fromNs);
-  return [...by].map(([name, ns]): [string, number] => [name, total === 0 ? 0 : ns / total]).sort((a, b) => b[1] - a[1]);
+  return [...by]
+    .map(([name, ns]): [string, number] => [name, total === 0 ? 0 : ns / total])
+    .sort((a, b) => b[1] - a[1]);
 }

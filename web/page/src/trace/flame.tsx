@@ -40,7 +40,11 @@ export function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): 
       if (w > 60 * ratio) {
         context.globalAlpha = 1;
         context.fillStyle = '#fff';
-        context.fillText(nameOf(trace, at).slice(0, Math.floor(w / (6 * ratio))), x + 3 * ratio, (level * FLAME_ROW + 13) * ratio);
+        context.fillText(
+          nameOf(trace, at).slice(0, Math.floor(w / (6 * ratio))),
+          x + 3 * ratio,
+          (level * FLAME_ROW + 13) * ratio,
+        );
       }
       if (isError(trace, at)) {
         context.lineWidth = 2 * ratio;
@@ -57,7 +61,10 @@ export function Flame({ trace, fromNs, toNs, selected, onSelect }: FlameProps): 
     for (let at = 0; at < trace.length; at++) {
       const start = trace.data.columns.startOffsetNs[at] ?? 0;
       const isHere = start <= time && time <= start + (trace.data.columns.durationNs[at] ?? 0);
-      if (trace.data.columns.depth[at] === level && isHere) return onSelect(at);
+      if (trace.data.columns.depth[at] === level && isHere) {
+        onSelect(at);
+        return;
+      }
     }
   }
   return (

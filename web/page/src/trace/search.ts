@@ -2,7 +2,10 @@
 import { isError, nameOf, serviceOf, type Trace } from './rows';
 
 export function matches(trace: Trace, text: string): number[] {
-  const words = text.toLowerCase().split(/\s+/).filter((word) => word !== '');
+  const words = text
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '');
   if (words.length === 0) return [];
   const found: number[] = [];
   for (let at = 0; at < trace.length; at++) if (words.every((word) => matchesWord(trace, at, word))) found.push(at);

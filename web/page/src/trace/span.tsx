@@ -5,8 +5,8 @@ import { address, exploreBase, type Place, projectPath, push, time } from '../ad
 import type { Log, LogPage, SpanDetail } from '../api/api_types';
 import { type Json, printed, printedJson } from '../api/numbers';
 import { attribute, equals } from '../filters/language';
-import { Button, Table } from '../ui/elements';
 import { CopyButton } from '../ui/copy';
+import { Button, Table } from '../ui/elements';
 import { count, duration } from '../ui/format';
 import { Loaded, useQuery } from '../ui/query';
 import { useSignal } from '../ui/signal';
@@ -207,11 +207,7 @@ export function TraceLogs({ place, traceId }: { place: Place; traceId: string })
         ) : (
           <>
             <LogTable records={page.data} moment={(log) => time(log.time, 3)} />
-            {page.hasMore && (
-              <Button onClick={() => push({ logs: page.nextCursor })}>
-                More
-              </Button>
-            )}
+            {page.hasMore && <Button onClick={() => push({ logs: page.nextCursor })}>More</Button>}
           </>
         )
       }

@@ -1,8 +1,8 @@
 // The table of a trace: its spans summed up by service and name.
 import type { JSX } from 'preact';
 import { useMemo } from 'preact/hooks';
-import { duration } from '../ui/format';
 import { Table } from '../ui/elements';
+import { duration } from '../ui/format';
 import { Text } from '../ui/text';
 import { totalsByName } from './by_name';
 import type { Trace } from './rows';
@@ -15,7 +15,14 @@ export function ByName({ trace }: { trace: Trace }): JSX.Element {
   return (
     <div class="scroll panel">
       <Table
-        head={['Service', 'Name', ['Spans', 'number'], ['Errors', 'number'], ['Self time', 'number'], ['Total', 'number']]}
+        head={[
+          'Service',
+          'Name',
+          ['Spans', 'number'],
+          ['Errors', 'number'],
+          ['Self time', 'number'],
+          ['Total', 'number'],
+        ]}
         items={rows}
         by={(row) => JSON.stringify([row.service, row.name])}
         row={(row) => [

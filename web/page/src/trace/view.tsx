@@ -2,10 +2,10 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { address, exploreBase, type Place, push, replace, time, type ViewProps } from '../address/address';
-import { ApiError } from '../api/request';
 import type { TraceTable } from '../api/api_types';
-import { Button, Segments } from '../ui/elements';
+import { ApiError } from '../api/request';
 import { CopyAs } from '../ui/copy';
+import { Button, Segments } from '../ui/elements';
 import { counted, duration, share } from '../ui/format';
 import { useKeys } from '../ui/keyboard';
 import { Empty, Loaded, useQuery } from '../ui/query';
@@ -14,7 +14,7 @@ import { Text } from '../ui/text';
 import { criticalPath, sharesOf } from './critical_path';
 import { Flame } from './flame';
 import { Minimap } from './minimap';
-import { hueOf, isError, nameOf, serviceOf, toTrace, type Trace, visibleRows } from './rows';
+import { hueOf, isError, nameOf, serviceOf, type Trace, toTrace, visibleRows } from './rows';
 import { matches, nextOf } from './search';
 import { SpanDetails, TraceLogs } from './span';
 import { ByName } from './table';
@@ -51,9 +51,7 @@ function NotYet({ again }: { again: () => void }): JSX.Element {
       {left > 0 ? (
         <p role="status">Looking for {left} s more.</p>
       ) : (
-        <Button onClick={() => setLeft(ARRIVING_S)}>
-          Wait for it
-        </Button>
+        <Button onClick={() => setLeft(ARRIVING_S)}>Wait for it</Button>
       )}
     </Empty>
   );
@@ -200,10 +198,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       )}
       {root !== null && (
         <p class="covered partial">
-          Only one subtree is shown.{' '}
-          <Button onClick={() => showOnly(null)}>
-            The whole trace
-          </Button>
+          Only one subtree is shown. <Button onClick={() => showOnly(null)}>The whole trace</Button>
         </p>
       )}
       <Minimap trace={trace} fromNs={fromNs} toNs={toNs} />
@@ -222,10 +217,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
           }}
         />
         <span role="status">{found !== null && `${found.length} matches`}</span>
-        <Button
-          aria-pressed={isCritical}
-          onClick={() => replace({ critical: isCritical ? null : '1' })}
-        >
+        <Button aria-pressed={isCritical} onClick={() => replace({ critical: isCritical ? null : '1' })}>
           Critical path
         </Button>
         <Segments
@@ -264,13 +256,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
           {tab === 'table' && <ByName trace={trace} />}
         </div>
         {selected >= 0 && (
-          <SpanDetails
-            key={spanId}
-            place={place}
-            traceId={data.traceId}
-            spanId={data.columns.spanId[selected] ?? ''}
-           
-          />
+          <SpanDetails key={spanId} place={place} traceId={data.traceId} spanId={data.columns.spanId[selected] ?? ''} />
         )}
       </div>
     </section>
@@ -280,7 +266,8 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
 /** The rows of the spans with these ids. */
 function rowsOf(trace: Trace, ids: ReadonlySet<string>): ReadonlySet<number> {
   const rows = new Set<number>();
-  if (ids.size > 0) trace.data.columns.spanId.forEach((id, at) => ids.has(id) && rows.add(at));
+  if (ids.size === 0) return rows;
+  for (const [at, id] of trace.data.columns.spanId.entries()) if (ids.has(id)) rows.add(at);
   return rows;
 }
 

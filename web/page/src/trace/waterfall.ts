@@ -83,9 +83,7 @@ export class Waterfall {
       const known = this.criticalOf.get(one.row);
       this.criticalOf.set(
         one.row,
-        known === undefined
-          ? [one.fromNs, one.toNs]
-          : [Math.min(known[0], one.fromNs), Math.max(known[1], one.toNs)],
+        known === undefined ? [one.fromNs, one.toNs] : [Math.min(known[0], one.fromNs), Math.max(known[1], one.toNs)],
       );
     }
     this.sizer.style.height = `${picture.shown.length * ROW_HEIGHT}px`;

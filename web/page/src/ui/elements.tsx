@@ -77,9 +77,7 @@ export function Table<T>(props: TableProps<T>): JSX.Element {
         {items.map((item) => (
           <Named.Provider key={by(item)} value={named(item)}>
             <tr aria-selected={selected === undefined ? undefined : selected === by(item)}>
-              {row(item).map((cell, at) =>
-                isCell(cell) ? cell : <td class={columns[at]?.[1]}>{cell}</td>,
-              )}
+              {row(item).map((cell, at) => (isCell(cell) ? cell : <td class={columns[at]?.[1]}>{cell}</td>))}
             </tr>
             {below?.(item) && (
               <tr>

@@ -69,7 +69,8 @@ export function useLive<T>(path: string | null): Live<T> {
         } catch (failure) {
           if (controller.signal.aborted) return;
           setError(failure as Error);
-          if (failure instanceof ApiError && failure.retryAfterS !== null) wait = Math.max(wait, failure.retryAfterS * 1_000);
+          if (failure instanceof ApiError && failure.retryAfterS !== null)
+            wait = Math.max(wait, failure.retryAfterS * 1_000);
         }
       }
       if (!controller.signal.aborted) timer = setTimeout(() => void poll(), wait);
@@ -92,7 +93,9 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
   return (
     <>
       <p class="notice" role="status">
-        {live.isPaused ? `Paused: ${live.held === MAX_ROWS ? 'at least ' : ''}${live.held} new ${what}.` : `Live: the latest ${what}.`}{' '}
+        {live.isPaused
+          ? `Paused: ${live.held === MAX_ROWS ? 'at least ' : ''}${live.held} new ${what}.`
+          : `Live: the latest ${what}.`}{' '}
         <Button
           onClick={() => {
             live.pause(!live.isPaused);
@@ -102,7 +105,8 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
           {live.isPaused ? 'Go on' : 'Pause'}
         </Button>{' '}
         <span class="quiet">
-          {live.isTruncated && `Some ${what} were skipped: more arrived at once than are shown, the tab was hidden for over a minute, or there are too many to read all. `}
+          {live.isTruncated &&
+            `Some ${what} were skipped: more arrived at once than are shown, the tab was hidden for over a minute, or there are too many to read all. `}
           {missing}
         </span>
       </p>

@@ -2,9 +2,9 @@
 // And what a view shows instead of its data, or besides.
 import type { ComponentChildren, ComponentType, JSX } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { push } from '../address/address';
 import type { LogCounts } from '../api/api_types';
 import { call } from '../api/client';
-import { push } from '../address/address';
 import { ApiError, type Call } from '../api/request';
 import { who } from '../api/session';
 import type { Page } from '../api/types';
@@ -217,11 +217,7 @@ export function Failure({ error, again }: { error: Error | null; again?: () => v
           Request <code>{id}</code>
         </p>
       )}
-      {again !== undefined && (
-        <Button onClick={again}>
-          Try again
-        </Button>
-      )}
+      {again !== undefined && <Button onClick={again}>Try again</Button>}
     </div>
   );
 }
@@ -229,11 +225,7 @@ export function Failure({ error, again }: { error: Error | null; again?: () => v
 /** The way to the next page of a list; "back" leads to the one before. */
 export function More({ page }: { page: Page<unknown> }): JSX.Element | null {
   if (!page.hasMore) return null;
-  return (
-    <Button onClick={() => push({ cursor: page.nextCursor })}>
-      More
-    </Button>
-  );
+  return <Button onClick={() => push({ cursor: page.nextCursor })}>More</Button>;
 }
 
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }): JSX.Element {

@@ -60,7 +60,9 @@ interface SpanLinkProps {
 /** To a span in its trace; nothing where no trace is known. */
 export function SpanLink({ place, to: { traceId, spanId }, children }: SpanLinkProps): JSX.Element | null {
   if (traceId === null) return null;
-  return <Link to={`${projectPath(place, 'trace', traceId)}${spanId === null ? '' : `?span=${spanId}`}`}>{children}</Link>;
+  return (
+    <Link to={`${projectPath(place, 'trace', traceId)}${spanId === null ? '' : `?span=${spanId}`}`}>{children}</Link>
+  );
 }
 
 /** With the frames of the sources where a source map is known, and as it was sent. */

@@ -1,12 +1,12 @@
 // The inbox of approvals: what is asked, for whom, what a vote would do.
 import { Fragment, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, pageOf, type Place, push, time, type ViewProps } from '../../address/address';
+import { address, type Place, pageOf, push, time, type ViewProps } from '../../address/address';
 import type { ApprovalInbox, ApprovalView, VoteResult } from '../../api/api_types';
 import { send } from '../../api/client';
 import { type Json, printed } from '../../api/numbers';
-import { Button, Segments } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
+import { Button, Segments } from '../../ui/elements';
 import { Empty, Failure, Loaded, More, useAction, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Link, Text } from '../../ui/text';
@@ -84,7 +84,8 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
   const [counted, setCounted] = useState<VoteResult | null>(null);
   const mustType = request.riskClass === 'CRITICAL' && viewer.mayApprove;
   const isSilent = reason.trim() === '';
-  const noApproval = viewer.why.approve ?? (mustType && typed !== request.targetId ? `Type ${request.targetId} to approve.` : null);
+  const noApproval =
+    viewer.why.approve ?? (mustType && typed !== request.targetId ? `Type ${request.targetId} to approve.` : null);
   const noRejection =
     viewer.why.reject ?? (isSilent ? `${viewer.withdraws ? 'To withdraw it' : 'To reject it'}, give a reason.` : null);
   function vote(which: 'approve' | 'reject'): void {
@@ -112,7 +113,10 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
         <dd>
           {view.approvals} of {request.minApprovers}
           {view.remaining > 0 && ` (${view.remaining} more needed)`}; approvers: {view.approverRoles.join(' or ')}
-          {request.status === 'PENDING' && !view.hasIndependentApprover && view.remaining === 0 && '; one must be independent of the requester'}
+          {request.status === 'PENDING' &&
+            !view.hasIndependentApprover &&
+            view.remaining === 0 &&
+            '; one must be independent of the requester'}
         </dd>
         <dt>Requested by</dt>
         <dd>
@@ -148,8 +152,7 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
             <li key={vote.approver + vote.at}>
               <strong>{vote.decision === 'APPROVE' ? 'Approved' : 'Rejected'}</strong> by{' '}
               <Text of={vote.approverName ?? vote.approver} />
-              <After text=" for " of={vote.onBehalfOfName} />
-              , {time(vote.at)}
+              <After text=" for " of={vote.onBehalfOfName} />, {time(vote.at)}
               <After text=": " of={vote.reason} />
               {vote.counts === false && <span class="quiet"> (does not count: the voter may no longer decide)</span>}
             </li>

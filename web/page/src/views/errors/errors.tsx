@@ -4,8 +4,8 @@ import {
   address,
   exploreBase,
   kept,
-  pageOf,
   type Place,
+  pageOf,
   projectPath,
   push,
   time,
@@ -17,8 +17,8 @@ import { printed } from '../../api/numbers';
 import type { Call } from '../../api/request';
 import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
-import { Button, Segments, Table } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
+import { Button, Segments, Table } from '../../ui/elements';
 import { count, counted } from '../../ui/format';
 import { Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
@@ -78,7 +78,10 @@ function List({ place }: { place: Place }): JSX.Element {
                   </>,
                   count(error.count),
                   count(error.traces),
-                  <Sparkline values={error.series} label={`occurrences over time, at most ${Math.max(...error.series)} at once`} />,
+                  <Sparkline
+                    values={error.series}
+                    label={`occurrences over time, at most ${Math.max(...error.series)} at once`}
+                  />,
                   error.issue && (
                     <Link to={projectPath(place, 'issues', error.issue.id)}>
                       {error.issue.shortId} {error.issue.status}
@@ -133,23 +136,27 @@ function One({ place }: { place: Place }): JSX.Element {
         )}
       </Loaded>
       <div class="split">
-        <div>{chosen !== null && <OneOccurrence key={chosen} place={place} path={`${base}/occurrences/${encodeURIComponent(chosen)}`} />}</div>
+        <div>
+          {chosen !== null && (
+            <OneOccurrence key={chosen} place={place} path={`${base}/occurrences/${encodeURIComponent(chosen)}`} />
+          )}
+        </div>
         <div class="panel">
           <h2>Occurrences</h2>
           <Loaded query={occurrences}>
             {(page) => (
               <>
-              <ul class="plain">
-                {page.data.map((one) => (
-                  <li key={one.id}>
-                    <Button aria-pressed={one.id === chosen} onClick={() => push({ occurrence: one.id })}>
-                      {time(one.time, 3)}
-                    </Button>{' '}
-                    <Text of={one.release} />
-                  </li>
-                ))}
-              </ul>
-              <More page={page} />
+                <ul class="plain">
+                  {page.data.map((one) => (
+                    <li key={one.id}>
+                      <Button aria-pressed={one.id === chosen} onClick={() => push({ occurrence: one.id })}>
+                        {time(one.time, 3)}
+                      </Button>{' '}
+                      <Text of={one.release} />
+                    </li>
+                  ))}
+                </ul>
+                <More page={page} />
               </>
             )}
           </Loaded>

@@ -1,10 +1,11 @@
 // Search: filters, a figure over time or a heatmap, traces below; a box on the heatmap is compared with the rest.
 import type { JSX } from 'preact';
+import { useRef } from 'preact/hooks';
 import {
   address,
   exploreBase,
-  pageOf,
   type Place,
+  pageOf,
   projectPath,
   push,
   rangeOf,
@@ -13,23 +14,22 @@ import {
   type ViewProps,
 } from '../../address/address';
 import { fromNanoseconds, type Range, toNanoseconds } from '../../address/time';
-import type { Call } from '../../api/request';
 import type { Figures, Span, SpanComparison, SpanHeatmap, TraceItem, TracePage } from '../../api/api_types';
+import type { Call } from '../../api/request';
 import { type Box, HeatmapChart } from '../../charts/heatmap';
 import { LineChart } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { equals, lacks, withTerm } from '../../filters/language';
-import { Button, figure, options, Segments, Table } from '../../ui/elements';
 import { CopyAs, CopyCurl } from '../../ui/copy';
+import { Button, figure, options, Segments, Table } from '../../ui/elements';
 import { count, drawn, duration, share } from '../../ui/format';
 import { useKeys } from '../../ui/keyboard';
-import { Link, Text } from '../../ui/text';
-import { SpanLink } from '../../ui/values';
 import { LiveBar, useLive } from '../../ui/live';
 import { Covered, Empty, Loaded, More, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { useRef } from 'preact/hooks';
+import { Link, Text } from '../../ui/text';
+import { SpanLink } from '../../ui/values';
 
 type Metric = 'rate' | 'errors' | 'duration';
 const METRICS = options<Metric>(['rate', 'errors', 'duration']);
@@ -48,7 +48,9 @@ export default function Explore({ place }: ViewProps): JSX.Element {
   const sort = here.query.get('sort') ?? 'time';
   const times = timesOf(here);
   const filtered = text === '' ? '' : `&filters=${encodeURIComponent(text)}`;
-  const traces: Call = { path: `${exploreBase(place)}/traces?${times}${filtered}&sort=${sort}&limit=50${pageOf(here)}` };
+  const traces: Call = {
+    path: `${exploreBase(place)}/traces?${times}${filtered}&sort=${sort}&limit=50${pageOf(here)}`,
+  };
   const isLive = here.query.get('live') === '1';
   const live = useLive<Span>(isLive ? `${exploreBase(place)}/spans/live?limit=100${filtered}` : null);
   const found = useQuery<TracePage>(isLive ? null : traces);
@@ -58,7 +60,12 @@ export default function Explore({ place }: ViewProps): JSX.Element {
       <h1 class="sr-only">Explore</h1>
       <FilterBar text={text} base={exploreBase(place)} times={times} signal="spans" />
       <div class="bar-row">
-        <Segments label="Figure" options={METRICS} chosen={metric} choose={(name) => push({ metric: name, box: null })} />
+        <Segments
+          label="Figure"
+          options={METRICS}
+          chosen={metric}
+          choose={(name) => push({ metric: name, box: null })}
+        />
         <label>
           by{' '}
           <input
@@ -94,7 +101,11 @@ export default function Explore({ place }: ViewProps): JSX.Element {
         </div>
         {isLive ? (
           <>
-            <LiveBar live={live} what="spans" missing="What lasted longer than 15 minutes or came a minute late is missing here; while much arrives, also what came later than the 300 before it." />
+            <LiveBar
+              live={live}
+              what="spans"
+              missing="What lasted longer than 15 minutes or came a minute late is missing here; while much arrives, also what came later than the 300 before it."
+            />
             <LiveSpans spans={live.rows} place={place} />
           </>
         ) : (
@@ -119,14 +130,8 @@ export default function Explore({ place }: ViewProps): JSX.Element {
 function Nothing({ text, range }: { text: string; range: Range }): JSX.Element {
   return (
     <Empty title={`No trace has a span ${text === '' ? '' : `with ${text} `}from ${range.from} to ${range.to}.`}>
-      <Button onClick={() => push({ from: 'now-24h', to: 'now' })}>
-        The last 24 hours
-      </Button>{' '}
-      {text !== '' && (
-        <Button onClick={() => push({ q: null })}>
-          Without filters
-        </Button>
-      )}
+      <Button onClick={() => push({ from: 'now-24h', to: 'now' })}>The last 24 hours</Button>{' '}
+      {text !== '' && <Button onClick={() => push({ q: null })}>Without filters</Button>}
     </Empty>
   );
 }
@@ -135,7 +140,7 @@ function Traces({ traces, place }: { traces: TraceItem[]; place: Place }): JSX.E
   const body = useRef<HTMLTableSectionElement>(null);
   function focus(by: number): void {
     const links = [...(body.current?.querySelectorAll('a') ?? [])];
-    const at = links.findIndex((link) => link === document.activeElement);
+    const at = links.indexOf(document.activeElement as HTMLAnchorElement);
     links[Math.max(0, Math.min(links.length - 1, at + by))]?.focus();
   }
   useKeys(
@@ -147,7 +152,15 @@ function Traces({ traces, place }: { traces: TraceItem[]; place: Place }): JSX.E
   );
   return (
     <Table
-      head={['Trace', ['Duration', 'number'], ['Spans', 'number'], ['Errors', 'number'], ['Matched', 'number'], 'Services', ['Started', 'mono']]}
+      head={[
+        'Trace',
+        ['Duration', 'number'],
+        ['Spans', 'number'],
+        ['Errors', 'number'],
+        ['Matched', 'number'],
+        'Services',
+        ['Started', 'mono'],
+      ]}
       body={body}
       items={traces}
       by={(trace) => trace.traceId}
@@ -222,7 +235,12 @@ const FAILED = { fn: 'count', filters: [{ key: 'statusCode', op: 'eq', value: 'E
 function Lines({ place, range, text, metric, by }: LinesProps): JSX.Element {
   const figures = metric === 'duration' ? [{ fn: 'p95', field: 'durationMs' }] : [{ fn: 'count' }, FAILED];
   const keys = keysOf(by);
-  const body = { ...range, figures, ...(keys.length === 0 ? {} : { groupBy: keys, limit: 8 }), ...(text === '' ? {} : { filters: text }) };
+  const body = {
+    ...range,
+    figures,
+    ...(keys.length === 0 ? {} : { groupBy: keys, limit: 8 }),
+    ...(text === '' ? {} : { filters: text }),
+  };
   const asked: Call = { method: 'POST', path: `${exploreBase(place)}/spans/figures`, body };
   const query = useQuery<Figures>(asked);
   return (
@@ -244,13 +262,13 @@ function Lines({ place, range, text, metric, by }: LinesProps): JSX.Element {
                 : drawn(point.values[0]),
           ),
         }));
-        const format = metric === 'rate' ? (value: number) => `${value.toPrecision(3)}/s` : metric === 'errors' ? share : duration;
+        const format =
+          metric === 'rate' ? (value: number) => `${value.toPrecision(3)}/s` : metric === 'errors' ? share : duration;
         return (
           <div class="panel">
             <LineChart
               title={metric === 'duration' ? 'p95' : metric}
               buckets={buckets}
-             
               format={format}
               lines={lines}
               end={range.to}
@@ -296,7 +314,9 @@ interface Selected {
 
 function parseBox(text: string | null): Selected | null {
   const [from, to, low, high] = (text ?? '').split(',');
-  return from === undefined || to === undefined || low === undefined || high === undefined ? null : { from, to, low, high };
+  return from === undefined || to === undefined || low === undefined || high === undefined
+    ? null
+    : { from, to, low, high };
 }
 
 interface DurationsProps {
@@ -314,7 +334,10 @@ function Durations({ place, range, text, box }: DurationsProps): JSX.Element {
   };
   const query = useQuery<SpanHeatmap>(asked);
   function choose(data: SpanHeatmap, chosen: Box | null): void {
-    if (chosen === null) return push({ box: null });
+    if (chosen === null) {
+      push({ box: null });
+      return;
+    }
     const start = toNanoseconds(data.range.from, Date.now()) ?? 0n;
     const end = toNanoseconds(data.range.to, Date.now()) ?? 0n;
     const width = BigInt(Math.round(Number(data.columnSeconds) * 1e9));
@@ -333,14 +356,20 @@ function Durations({ place, range, text, box }: DurationsProps): JSX.Element {
           data.rows.length === 0 ? (
             <p class="quiet">No span of this time {text === '' ? 'has a duration' : `matches ${text}`}.</p>
           ) : (
-          <>
-            <HeatmapChart data={data} box={box === null ? null : drawnBox(data, box)} onBox={(one) => choose(data, one)} format={duration} />
-            <p class="quiet">
-              {data.total.toLocaleString('en')} spans match. Drag over cells to compare them with the rest. <CopyCurl asked={asked} />
-            </p>
-            <Covered of={data} what="spans" />
-            {box !== null && <Compared place={place} data={data} text={text} box={box} />}
-          </>
+            <>
+              <HeatmapChart
+                data={data}
+                box={box === null ? null : drawnBox(data, box)}
+                onBox={(one) => choose(data, one)}
+                format={duration}
+              />
+              <p class="quiet">
+                {data.total.toLocaleString('en')} spans match. Drag over cells to compare them with the rest.{' '}
+                <CopyCurl asked={asked} />
+              </p>
+              <Covered of={data} what="spans" />
+              {box !== null && <Compared place={place} data={data} text={text} box={box} />}
+            </>
           )
         }
       </Loaded>
@@ -359,7 +388,12 @@ function drawnBox(data: SpanHeatmap, box: Selected): Box | null {
   const firstColumn = Math.floor(Number(from - start) / width);
   const lastColumn = Math.ceil(Number(to - start) / width) - 1;
   if (firstRow < 0 || lastRow < 0 || lastColumn < 0 || firstColumn >= data.columns) return null;
-  return { firstRow, lastRow, firstColumn: Math.max(0, firstColumn), lastColumn: Math.min(data.columns - 1, lastColumn) };
+  return {
+    firstRow,
+    lastRow,
+    firstColumn: Math.max(0, firstColumn),
+    lastColumn: Math.min(data.columns - 1, lastColumn),
+  };
 }
 
 interface ComparedProps {
@@ -391,14 +425,22 @@ function Compared({ place, data, text, box }: ComparedProps): JSX.Element {
         <section aria-label="Comparison">
           <div class="bar-row">
             <h2>
-              In the box {found.spike.total.toLocaleString('en')} spans, outside {found.baseline.total.toLocaleString('en')}
+              In the box {found.spike.total.toLocaleString('en')} spans, outside{' '}
+              {found.baseline.total.toLocaleString('en')}
             </h2>
-            <Button onClick={() => push({ q: withTerm(withTerm(text, `durationMs:>=${box.low}`), `durationMs:<${box.high}`), from: box.from, to: box.to, box: null })}>
+            <Button
+              onClick={() =>
+                push({
+                  q: withTerm(withTerm(text, `durationMs:>=${box.low}`), `durationMs:<${box.high}`),
+                  from: box.from,
+                  to: box.to,
+                  box: null,
+                })
+              }
+            >
               Keep only the box
             </Button>
-            <Button onClick={() => push({ box: null })}>
-              Remove the box
-            </Button>
+            <Button onClick={() => push({ box: null })}>Remove the box</Button>
             <CopyAs asked={asked} />
           </div>
           {found.attributes.length === 0 ? (
@@ -429,8 +471,13 @@ function Compared({ place, data, text, box }: ComparedProps): JSX.Element {
                 share(one.spikeShare),
                 share(one.baselineShare),
                 <>
-                  <Button onClick={() => push({ q: withTerm(text, equals(one.key, one.value)), box: null })}>Add filter</Button>
-                  <Button class="quiet" onClick={() => push({ q: withTerm(text, equals(one.key, one.value, true)), box: null })}>
+                  <Button onClick={() => push({ q: withTerm(text, equals(one.key, one.value)), box: null })}>
+                    Add filter
+                  </Button>
+                  <Button
+                    class="quiet"
+                    onClick={() => push({ q: withTerm(text, equals(one.key, one.value, true)), box: null })}
+                  >
                     Exclude
                   </Button>
                 </>,

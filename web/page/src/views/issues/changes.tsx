@@ -36,23 +36,22 @@ function Changes({ place, firstSeen }: { place: Place; firstSeen: string }): JSX
           <p class="quiet">No deployment, release or flag was reported in the day before it and the hour after.</p>
         ) : (
           <>
-          <ul class="plain">
-            {page.data.map((change) => (
-              <li key={change.id}>
-                <span class="mono">{time(change.time)}</span> {change.time <= firstSeen ? 'before' : 'after'}:{' '}
-                {change.kind}{' '}
-                <MaybeLink to={change.url} name={change.title} />{' '}
-                <span class="quiet">
-                  {[change.release, change.environment, change.serviceName]
-                    .filter((one) => one !== null)
-                    .map((one) => (
-                      <Text key={one} of={one} />
-                    ))}
-                </span>
-              </li>
-            ))}
-          </ul>
-          <Cut page={page} />
+            <ul class="plain">
+              {page.data.map((change) => (
+                <li key={change.id}>
+                  <span class="mono">{time(change.time)}</span> {change.time <= firstSeen ? 'before' : 'after'}:{' '}
+                  {change.kind} <MaybeLink to={change.url} name={change.title} />{' '}
+                  <span class="quiet">
+                    {[change.release, change.environment, change.serviceName]
+                      .filter((one) => one !== null)
+                      .map((one) => (
+                        <Text key={one} of={one} />
+                      ))}
+                  </span>
+                </li>
+              ))}
+            </ul>
+            <Cut page={page} />
           </>
         )
       }

@@ -1,11 +1,21 @@
 // Issues of a project; one with its history, its occurrences and the commits that may have caused it.
 import type { JSX } from 'preact';
-import { address, apiBase, kept, pageOf, type Place, projectPath, push, time, type ViewProps } from '../../address/address';
+import {
+  address,
+  apiBase,
+  kept,
+  type Place,
+  pageOf,
+  projectPath,
+  push,
+  time,
+  type ViewProps,
+} from '../../address/address';
 import type { IssueActivityPage, IssueChange, IssuePage, IssueSuspects, TrackedIssue } from '../../api/api_types';
 import { send } from '../../api/client';
 import type { Call } from '../../api/request';
-import { Button, options, Segments, Table } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
+import { Button, options, Segments, Table } from '../../ui/elements';
 import { count, counted } from '../../ui/format';
 import { Empty, Failure, Loaded, More, useAction, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';

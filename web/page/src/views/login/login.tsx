@@ -211,8 +211,8 @@ function Invited(): JSX.Element {
     <form onSubmit={sending(action, submit)}>
       <p>You are invited to an organization.</p>
       <label>
-        <input type="checkbox" checked={hasAccount} onChange={(event) => setHasAccount(event.currentTarget.checked)} /> I
-        have an account with this address already
+        <input type="checkbox" checked={hasAccount} onChange={(event) => setHasAccount(event.currentTarget.checked)} />{' '}
+        I have an account with this address already
       </label>
       {!hasAccount && <Field name="name" label="Your name" autocomplete="name" required />}
       <Field
@@ -222,7 +222,9 @@ function Invited(): JSX.Element {
         autocomplete={hasAccount ? 'current-password' : 'new-password'}
         required
       />
-      {hasAccount && <Field name="totp" label="Code of its second factor, if it has one" autocomplete="one-time-code" />}
+      {hasAccount && (
+        <Field name="totp" label="Code of its second factor, if it has one" autocomplete="one-time-code" />
+      )}
       <Failure error={action.error} />
       <button type="submit" disabled={action.isBusy}>
         Join

@@ -1,7 +1,17 @@
 // Log records: filters, how many over time by severity, the newest.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { address, exploreBase, pageOf, type Place, push, rangeOf, time, timesOf, type ViewProps } from '../../address/address';
+import {
+  address,
+  exploreBase,
+  type Place,
+  pageOf,
+  push,
+  rangeOf,
+  time,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
 import type { Log, LogCounts, LogPage } from '../../api/api_types';
 import type { Call } from '../../api/request';
 import { LineChart } from '../../charts/line';
@@ -9,8 +19,8 @@ import { HUES } from '../../charts/palette';
 import { FilterBar } from '../../filters/bar';
 import { withTerm } from '../../filters/language';
 import { Attributes, LogTable, Truncations } from '../../trace/span';
-import { Button } from '../../ui/elements';
 import { CopyAs, CopyCurl } from '../../ui/copy';
+import { Button } from '../../ui/elements';
 import { count } from '../../ui/format';
 import { LiveBar, useLive } from '../../ui/live';
 import { Covered, Empty, Loaded, More, useQuery } from '../../ui/query';
@@ -49,14 +59,18 @@ export default function Logs({ place }: ViewProps): JSX.Element {
       <h1 class="sr-only">Logs</h1>
       <FilterBar text={text} base={exploreBase(place)} times={times} signal="logs" />
       <div class="bar-row">
-        <select aria-label="Severity" value={severity} onChange={(event) => push({ severity: event.currentTarget.value})}>
+        <select
+          aria-label="Severity"
+          value={severity}
+          onChange={(event) => push({ severity: event.currentTarget.value })}
+        >
           {SEVERITIES.map(([filter, name]) => (
             <option key={name} value={filter}>
               {name}
             </option>
           ))}
         </select>
-        <Button aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1'})}>
+        <Button aria-pressed={isLive} onClick={() => push({ live: isLive ? null : '1' })}>
           Live
         </Button>
         <CopyAs asked={asked} />
@@ -68,7 +82,11 @@ export default function Logs({ place }: ViewProps): JSX.Element {
       )}
       {isLive ? (
         <div class="panel scroll">
-          <LiveBar live={live} what="records" missing="What came a minute late is missing here; while much arrives, also what came later than the 300 before it." />
+          <LiveBar
+            live={live}
+            what="records"
+            missing="What came a minute late is missing here; while much arrives, also what came later than the 300 before it."
+          />
           <Records records={live.rows} place={place} />
         </div>
       ) : (
@@ -76,9 +94,7 @@ export default function Logs({ place }: ViewProps): JSX.Element {
           {(page) =>
             page.data.length === 0 ? (
               <Empty title={`No log record ${all === '' ? '' : `with ${all} `}from ${range.from} to ${range.to}.`}>
-                <Button onClick={() => push({ from: 'now-24h', to: 'now' })}>
-                  The last 24 hours
-                </Button>
+                <Button onClick={() => push({ from: 'now-24h', to: 'now' })}>The last 24 hours</Button>
               </Empty>
             ) : (
               <div class="panel scroll">
@@ -107,7 +123,11 @@ function Severities({ data, end, asked }: { data: LogCounts; end: string; asked:
   const lines = CLASSES.map(([name, least, color], at) => {
     const below = at === 0 ? Infinity : (CLASSES[at - 1]?.[1] ?? Infinity);
     const members = data.series.filter(({ group }) => Number(group ?? 0) >= least && Number(group ?? 0) < below);
-    return { name, color, values: buckets.map((_, which) => members.reduce((sum, one) => sum + (one.points[which]?.count ?? 0), 0)) };
+    return {
+      name,
+      color,
+      values: buckets.map((_, which) => members.reduce((sum, one) => sum + (one.points[which]?.count ?? 0), 0)),
+    };
   });
   const total = data.groups.reduce((sum, one) => sum + one.count, 0);
   return (
@@ -115,7 +135,6 @@ function Severities({ data, end, asked }: { data: LogCounts; end: string; asked:
       <LineChart
         title={`${total.toLocaleString('en')} records`}
         buckets={buckets}
-       
         format={count}
         lines={lines.filter((line) => line.values.some((value) => value > 0))}
         isStacked

@@ -17,10 +17,10 @@ import type { ServiceEdge, ServiceMap, ServiceNode } from '../../api/api_types';
 import { layered, type Placed } from '../../charts/layers';
 import { equals, lacks } from '../../filters/language';
 import { CopyAs } from '../../ui/copy';
+import { figure, Table } from '../../ui/elements';
 import { count, duration, share } from '../../ui/format';
 import { Covered, Empty, Loaded, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { figure, Table } from '../../ui/elements';
 import { Link, Text, visible } from '../../ui/text';
 
 export default function ServiceMapView({ place }: ViewProps): JSX.Element {
@@ -109,7 +109,14 @@ function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
   const height = NODE.pad * 2 + (tallest + 1) * NODE.height + tallest * NODE.gapY + NODE.gapY;
   const most = Math.max(1, ...edges.map((edge) => edge.count));
   return (
-    <svg class="service-map" width={width} height={height} viewBox={`0 0 ${width} ${height}`} role="group" aria-label="Services and calls">
+    <svg
+      class="service-map"
+      width={width}
+      height={height}
+      viewBox={`0 0 ${width} ${height}`}
+      role="group"
+      aria-label="Services and calls"
+    >
       {edges.map((edge) => (
         <path
           key={keyOf(edge)}
@@ -146,7 +153,9 @@ function Drawing({ data, place, rest }: DrawingProps): JSX.Element {
               {shortened(nameOf(node.serviceName))}
             </text>
             <text class="figures" x={x + NODE.width / 2} y={y + 31} text-anchor="middle">
-              {node.count === 0 ? `${count(node.spans)} spans` : `${count(node.count)} calls${node.errors > 0 ? `, ! ${share(node.errors / node.count)}` : ''}`}
+              {node.count === 0
+                ? `${count(node.spans)} spans`
+                : `${count(node.count)} calls${node.errors > 0 ? `, ! ${share(node.errors / node.count)}` : ''}`}
             </text>
           </a>
         );
@@ -206,7 +215,10 @@ function Edges({ data, place, rest }: DrawingProps): JSX.Element {
           </Link>
         )),
         figure(count(edge.count), `${edge.count} calls`),
-        figure(<span class={edge.errors > 0 ? 'error' : ''}>{share(edge.errors / edge.count)}</span>, `${edge.errors} calls`),
+        figure(
+          <span class={edge.errors > 0 ? 'error' : ''}>{share(edge.errors / edge.count)}</span>,
+          `${edge.errors} calls`,
+        ),
         figure(duration(edge.avgMs), `${edge.avgMs} ms`),
       ]}
     />

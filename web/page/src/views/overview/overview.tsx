@@ -1,7 +1,16 @@
 // Rate, errors and durations of each service; a project without spans says how to send some.
 import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
-import { address, exploreBase, kept, type Place, projectPath, rangeOf, timesOf, type ViewProps } from '../../address/address';
+import {
+  address,
+  exploreBase,
+  kept,
+  type Place,
+  projectPath,
+  rangeOf,
+  timesOf,
+  type ViewProps,
+} from '../../address/address';
 import { lengthSeconds } from '../../address/time';
 import type { ErrorPage, Figures } from '../../api/api_types';
 import type { Call } from '../../api/request';
@@ -9,10 +18,10 @@ import { LineChart, Sparkline } from '../../charts/line';
 import { HUES } from '../../charts/palette';
 import { equals, lacks } from '../../filters/language';
 import { CopyAs, CopyCurl } from '../../ui/copy';
+import { figure, Table } from '../../ui/elements';
 import { count, drawn, duration, rate, share } from '../../ui/format';
 import { Covered, Loaded, useQuery } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
-import { figure, Table } from '../../ui/elements';
 import { Link, Text } from '../../ui/text';
 import { isNew } from '../errors/is_new';
 
@@ -44,7 +53,8 @@ export default function Overview({ place }: ViewProps): JSX.Element {
           const buckets = points.map((point) => point.bucket);
           const step = data.intervalSeconds ?? 60;
           const at = (index: number): (number | null)[] => points.map((point) => drawn(point.values[index]));
-          if (data.groups[0]?.count === 0) return <NoSpans place={place} isNow={range.to === 'now'} again={total.again} />;
+          if (data.groups[0]?.count === 0)
+            return <NoSpans place={place} isNow={range.to === 'now'} again={total.again} />;
           return (
             <>
               <div class="grid">
@@ -67,7 +77,9 @@ export default function Overview({ place }: ViewProps): JSX.Element {
                       {
                         name: 'errors',
                         color: HUES[1],
-                        values: points.map((point) => (point.count === 0 ? null : Number(point.values[1] ?? 0) / point.count)),
+                        values: points.map((point) =>
+                          point.count === 0 ? null : Number(point.values[1] ?? 0) / point.count,
+                        ),
                       },
                     ]}
                   />
@@ -147,14 +159,28 @@ function Services({ data, place, query }: ServicesProps): JSX.Element {
   const seconds = lengthSeconds(data.range, Date.now()) || 1; // of what was read, which may be less than was asked
   return (
     <Table
-      head={['Service', ['Rate', 'number'], ['Errors', 'number'], ['p50', 'number'], ['p95', 'number'], ['p99', 'number'], 'Over time']}
-      items={data.groups.map((one, at) => ({ ...one, name: one.group[0] ?? null, points: data.series[at]?.points ?? [] }))}
+      head={[
+        'Service',
+        ['Rate', 'number'],
+        ['Errors', 'number'],
+        ['p50', 'number'],
+        ['p95', 'number'],
+        ['p99', 'number'],
+        'Over time',
+      ]}
+      items={data.groups.map((one, at) => ({
+        ...one,
+        name: one.group[0] ?? null,
+        points: data.series[at]?.points ?? [],
+      }))}
       by={({ name }) => JSON.stringify(name)}
       row={({ name, count: spans, values, points }) => {
         const filter = name === null ? lacks('serviceName') : equals('serviceName', name);
         const failed = spans === 0 ? 0 : Number(values[1] ?? 0) / spans;
         return [
-          <Link to={`${projectPath(place, 'explore')}?${new URLSearchParams(`${query.slice(1)}&q=${encodeURIComponent(filter)}`)}`}>
+          <Link
+            to={`${projectPath(place, 'explore')}?${new URLSearchParams(`${query.slice(1)}&q=${encodeURIComponent(filter)}`)}`}
+          >
             <Text of={name} />
           </Link>,
           figure(rate(spans / seconds), `${spans} spans`),
@@ -181,8 +207,8 @@ function NoSpans({ place, isNow, again }: { place: Place; isNow: boolean; again:
       <p>Send an hour of sample traffic, on the machine that runs Sluice:</p>
       <pre>sluice send --traffic</pre>
       <p>
-        Or export from any OpenTelemetry SDK (create a key in Settings, Project keys; the first start of <code>sluice up</code>{' '}
-        wrote one to bootstrap.json):
+        Or export from any OpenTelemetry SDK (create a key in Settings, Project keys; the first start of{' '}
+        <code>sluice up</code> wrote one to bootstrap.json):
       </p>
       <pre>
         {`export OTEL_EXPORTER_OTLP_ENDPOINT=${origin} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf\n`}

@@ -5,8 +5,8 @@ import type { AccountLink, Proposal, RecoveryCodes, SessionUser } from '../../ap
 import { send } from '../../api/client';
 import { beginSignOn, loadWho } from '../../api/session';
 import type { Whoami } from '../../api/types';
-import { Button } from '../../ui/elements';
 import { CopyButton } from '../../ui/copy';
+import { Button } from '../../ui/elements';
 import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
 import { Form, required } from './form';
@@ -44,7 +44,9 @@ function Password({ me }: { me: Whoami }): JSX.Element {
         label="Password"
         fields={[
           ...(me.passwordSet ? [required('password', 'current', 'Current password')] : []),
-          required('password', 'password', 'New password', { hint: 'At least 12 characters. All your other sessions end.' }),
+          required('password', 'password', 'New password', {
+            hint: 'At least 12 characters. All your other sessions end.',
+          }),
         ]}
         button="Save"
         done="The password is set."
@@ -76,7 +78,9 @@ function Profile({ user, again }: { user: SessionUser; again: () => void }): JSX
       />
       <p>
         Your address is <Text of={user.email} />,{' '}
-        {user.emailVerified ? 'which is verified.' : 'which is not verified: you cannot join other organizations with it.'}
+        {user.emailVerified
+          ? 'which is verified.'
+          : 'which is not verified: you cannot join other organizations with it.'}
       </p>
       {!user.emailVerified && (
         <>
@@ -163,7 +167,10 @@ function SecondFactor({ me, user, again }: SecondFactorProps): JSX.Element {
           <p>Logins need a code of your authenticator app.</p>
           <Form
             label="Disable the second factor"
-            fields={[required('password', 'password', 'Password'), required('text', 'code', 'Code of the app, or a recovery code')]}
+            fields={[
+              required('password', 'password', 'Password'),
+              required('text', 'code', 'Code of the app, or a recovery code'),
+            ]}
             button="Disable the second factor"
             submit={async (body) => {
               await send('POST', '/auth/totp/disable', body);

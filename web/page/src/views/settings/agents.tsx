@@ -3,8 +3,8 @@ import type { JSX } from 'preact';
 import { type Member, NewPrincipal } from '../../api/api_types';
 import { CopyAs } from '../../ui/copy';
 import { Text } from '../../ui/text';
-import { fieldsOf, Form, options } from './form';
-import { Danger, lacks, Listed, Opener, Panel, Refusal, type SectionProps, under, useList, Why } from './parts';
+import { Form, fieldsOf, options } from './form';
+import { Danger, Listed, lacks, Opener, Panel, Refusal, type SectionProps, under, useList, Why } from './parts';
 import { useOpened } from './project';
 import { TokensOf, type TokensOfProps } from './tokens';
 

@@ -35,7 +35,14 @@ export default function Audit({ org }: SectionProps): JSX.Element {
         }}
       >
         {FILTERS.map(([name, label]) => (
-          <input key={name} type="search" name={name} aria-label={label} placeholder={label} value={here.query.get(name) ?? ''} />
+          <input
+            key={name}
+            type="search"
+            name={name}
+            aria-label={label}
+            placeholder={label}
+            value={here.query.get(name) ?? ''}
+          />
         ))}
         <button type="submit">Filter</button>
         <CopyAs asked={asked} />

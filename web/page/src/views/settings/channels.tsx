@@ -2,20 +2,26 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { time } from '../../address/address';
-import type { ChannelSubscriptions, ChannelTest, DeliveryPage, NotificationChannel, StoredDelivery } from '../../api/api_types';
+import type {
+  ChannelSubscriptions,
+  ChannelTest,
+  DeliveryPage,
+  NotificationChannel,
+  StoredDelivery,
+} from '../../api/api_types';
 import { send } from '../../api/client';
 import type { Whoami } from '../../api/types';
 import { CopyAs } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
+import { type FieldSpec, Form, field, type Option, options, required, type Values } from './form';
 import {
   Act,
   Danger,
-  lacks,
   LIMIT,
   type List,
   Listed,
+  lacks,
   Opener,
   Panel,
   Recent,
@@ -46,15 +52,28 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
   const only = (...kinds: string[]) => ({ when: (values: Values) => kinds.includes(kindOf(values)) });
   return [
     required('url', 'config.url', 'URL of the receiver', only('webhook')),
-    required('password', 'config.secret', 'Signing secret', { hint: 'whsec_ and 16 to 64 bytes in base64', ...only('webhook') }),
+    required('password', 'config.secret', 'Signing secret', {
+      hint: 'whsec_ and 16 to 64 bytes in base64',
+      ...only('webhook'),
+    }),
     field('password', 'config.previousSecret', 'Previous secret, during a change', only('webhook')),
-    field('json', 'config.headers', 'Headers (JSON)', { rows: 2, hint: 'For example {"X-Team": "ops"}; at most 20', ...only('webhook') }),
+    field('json', 'config.headers', 'Headers (JSON)', {
+      rows: 2,
+      hint: 'For example {"X-Team": "ops"}; at most 20',
+      ...only('webhook'),
+    }),
     required('lines', 'config.to', 'Addresses, one per line', { hint: 'At most 20', ...only('email') }),
-    field('url', 'config.webhookUrl', 'Webhook URL', { hint: 'chat-a: or a bot and its channel', ...only('chat-a', 'chat-b') }),
+    field('url', 'config.webhookUrl', 'Webhook URL', {
+      hint: 'chat-a: or a bot and its channel',
+      ...only('chat-a', 'chat-b'),
+    }),
     field('password', 'config.botToken', 'Token of a bot', only('chat-a')),
     field('text', 'config.channel', 'Channel of the bot', only('chat-a')),
     required('url', 'config.workflowUrl', 'URL of the workflow', only('teams')),
-    required('password', 'config.routingKey', 'Routing key of the integration', { hint: '32 letters and digits', ...only('pager') }),
+    required('password', 'config.routingKey', 'Routing key of the integration', {
+      hint: '32 letters and digits',
+      ...only('pager'),
+    }),
     field('choice', 'config.severity', 'Severity', {
       options: [['', 'that of the message'], ...options(SEVERITIES)],
       ...only('pager'),
@@ -109,7 +128,10 @@ export default function Channels({ me, org }: SectionProps): JSX.Element {
             required('text', 'name', 'Name'),
             field('choice', 'kind', 'Kind', { options: KINDS }),
             field('choice', 'scope', 'For', {
-              options: [['project', 'this project'], ...(isAdmin(me) ? [['org', 'the whole organization'] as Option] : [])],
+              options: [
+                ['project', 'this project'],
+                ...(isAdmin(me) ? [['org', 'the whole organization'] as Option] : []),
+              ],
             }),
             ...configFields((values) => String(values['kind'])),
           ]}

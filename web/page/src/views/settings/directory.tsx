@@ -1,13 +1,19 @@
 // The directory: SCIM tokens, and who inherits from users that it removes.
 import type { JSX } from 'preact';
 import { time } from '../../address/address';
-import { type MadeScimToken, type MemberPage, NewScimToken, type ScimToken, type ShownScimSettings } from '../../api/api_types';
+import {
+  type MadeScimToken,
+  type MemberPage,
+  NewScimToken,
+  type ScimToken,
+  type ShownScimSettings,
+} from '../../api/api_types';
 import { send } from '../../api/client';
 import { CopyButton } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { field, fieldsOf, Form, type Option } from './form';
-import { Danger, lacks, LIMIT, Panel, Refusal, Secret, type SectionProps, useList } from './parts';
+import { Form, field, fieldsOf, type Option } from './form';
+import { Danger, LIMIT, lacks, Panel, Refusal, Secret, type SectionProps, useList } from './parts';
 import { Resource } from './resource';
 import { timeOrNever, tokenState } from './token_state';
 
@@ -16,7 +22,9 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
   const settings = useQuery<ShownScimSettings>({ path });
   const members = useQuery<MemberPage>({ path: `${org}/members?limit=${LIMIT}` });
   const list = useList<ScimToken>(`${org}/scim-tokens`);
-  const why = lacks(me, 'sso:write') ?? (me.principal.kind === 'user' ? null : 'Only a user can do this, not an agent or a service.');
+  const why =
+    lacks(me, 'sso:write') ??
+    (me.principal.kind === 'user' ? null : 'Only a user can do this, not an agent or a service.');
   const users = (members.data?.data ?? []).filter((one) => one.kind === 'user');
   return (
     <>
@@ -34,14 +42,19 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
                   key={`${found.successorPrincipalId}${users.length}`}
                   label="Settings of the directory"
                   fields={[
-                    field('choice', 'successorPrincipalId', 'Who gets the agents and services of a user whom the directory removes', {
-                      nullable: true,
-                      options: [
-                        ['', 'nobody: they are retired'],
-                        ...users.map((one): Option => [one.principalId, `${one.name} (${one.email ?? ''})`]),
-                      ],
-                      initial: found.successorPrincipalId ?? '',
-                    }),
+                    field(
+                      'choice',
+                      'successorPrincipalId',
+                      'Who gets the agents and services of a user whom the directory removes',
+                      {
+                        nullable: true,
+                        options: [
+                          ['', 'nobody: they are retired'],
+                          ...users.map((one): Option => [one.principalId, `${one.name} (${one.email ?? ''})`]),
+                        ],
+                        initial: found.successorPrincipalId ?? '',
+                      },
+                    ),
                   ]}
                   button="Save the settings"
                   keeps

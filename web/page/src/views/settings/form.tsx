@@ -64,9 +64,13 @@ export function required<K extends Kind>(kind: K, name: string, label: string, m
 }
 
 /** What the API's description says of the fields of a body (`api_types.ts`): a label, where they have a title. */
-type Described = { readonly [name: string]: { readonly kind: Kind; readonly required?: boolean; readonly label?: string } };
+type Described = {
+  readonly [name: string]: { readonly kind: Kind; readonly required?: boolean; readonly label?: string };
+};
 /** What is said of a field besides: a label, or whatever else the description does not have. */
-type Said = string | { label?: string; hint?: string; kind?: Kind; options?: Option[]; initial?: string; placeholder?: string };
+type Said =
+  | string
+  | { label?: string; hint?: string; kind?: Kind; options?: Option[]; initial?: string; placeholder?: string };
 
 /** The fields of a body, in the order of what is said of them. */
 export function fieldsOf<B extends Described>(body: B, said: { [name in keyof B]?: Said }): FieldSpec[] {
@@ -94,7 +98,15 @@ class FieldError extends Error {
   }
 }
 
-export function Form({ label, fields, button, why: besides = null, keeps = false, done, submit }: FormProps): JSX.Element {
+export function Form({
+  label,
+  fields,
+  button,
+  why: besides = null,
+  keeps = false,
+  done,
+  submit,
+}: FormProps): JSX.Element {
   const why = useWhy(besides);
   const [values, setValues] = useState<Values>(() => initialValues(fields));
   const [isDone, setDone] = useState(false);
@@ -313,7 +325,9 @@ function put(body: Body, name: string, value: unknown): void {
 
 function detailsOf(field: FieldSpec, details: Issue[]): Issue[] {
   const path = `body.${field.name}`;
-  return details.filter((one) => one.path === path || one.path.startsWith(`${path}.`) || one.path.startsWith(`${path}[`));
+  return details.filter(
+    (one) => one.path === path || one.path.startsWith(`${path}.`) || one.path.startsWith(`${path}[`),
+  );
 }
 
 /** The error without what stands at the fields. */

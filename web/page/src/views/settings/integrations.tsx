@@ -6,13 +6,13 @@ import type { InboundDelivery, IntegrationBody, IntegrationWithSecret } from '..
 import { printed } from '../../api/numbers';
 import { CopyAs, CopyButton } from '../../ui/copy';
 import { Text } from '../../ui/text';
-import { field, type FieldSpec, Form, options, required, type Values } from './form';
+import { type FieldSpec, Form, field, options, required, type Values } from './form';
 import {
   Act,
   Danger,
-  lacks,
   type List,
   Listed,
+  lacks,
   Opener,
   Panel,
   Recent,
@@ -37,7 +37,9 @@ function configFields(kindOf: (values: Values) => string, slugs: string[], of?: 
       initial: projects,
       keepsEmpty: true,
     }),
-    field('check', 'config.syncStatus', 'The state of a ticket changes the issue that it is linked to', { initial: syncStatus }),
+    field('check', 'config.syncStatus', 'The state of a ticket changes the issue that it is linked to', {
+      initial: syncStatus,
+    }),
     field('check', 'config.allowPlainToken', 'Accept the token of a webhook in place of a signature', {
       initial: allowPlainToken,
       when: (values) => kindOf(values) === 'gitlab',
@@ -124,7 +126,9 @@ function One({ one, list, slugs, rotated }: OneProps): JSX.Element {
         )}
       </p>
       <div class="bar-row">
-        <Act run={() => list.send('PATCH', [one.id], { enabled: !one.enabled })}>{one.enabled ? 'Disable' : 'Enable'}</Act>
+        <Act run={() => list.send('PATCH', [one.id], { enabled: !one.enabled })}>
+          {one.enabled ? 'Disable' : 'Enable'}
+        </Act>
         <Danger
           title={`Rotate the secret of ${one.name}?`}
           text="The platform has to get the new secret within a day, in which both are accepted."

@@ -4,7 +4,7 @@ import { time } from '../../address/address';
 import { type MadeKey, NewKey, type ProjectKey } from '../../api/api_types';
 import { Text } from '../../ui/text';
 import { fieldsOf } from './form';
-import { Act, Danger, lacks, LIMIT, Secret, type SectionProps, under, useList } from './parts';
+import { Act, Danger, LIMIT, lacks, Secret, type SectionProps, under, useList } from './parts';
 import { ProjectChoice, useProject } from './project';
 import { Resource } from './resource';
 

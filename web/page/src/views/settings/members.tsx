@@ -6,7 +6,7 @@ import type { Whoami } from '../../api/types';
 import { CopyAs } from '../../ui/copy';
 import { Named } from '../../ui/elements';
 import { Link, Text } from '../../ui/text';
-import { Act, Danger, lacks, Listed, Panel, Refusal, type SectionProps, useList, useWhy, Why } from './parts';
+import { Act, Danger, Listed, lacks, Panel, Refusal, type SectionProps, useList, useWhy, Why } from './parts';
 
 export const ROLES = ['VIEWER', 'BILLING', 'MEMBER', 'ADMIN', 'OWNER'];
 
@@ -16,51 +16,53 @@ export default function Members({ me, org }: SectionProps): JSX.Element {
   return (
     <Refusal.Provider value={lacks(me, 'members:write')}>
       <Panel title="Members">
-      <div class="bar-row">
-        <CopyAs asked={list.asked} />
-      </div>
-    <Listed
-      list={list}
-      label="Members"
-      empty="There is no member."
-      head={['Name', 'Address', 'Kind', 'Second factor', ['Role', 'bar-row'], 'Actions']}
-      by={(member) => member.principalId}
-      named={(member) => member.name}
-      row={(member) => [
-        <>
-          <Text of={member.name} />
-          {isSelf(member) && <span class="quiet"> (you)</span>}
-        </>,
-        <>
-          <Text of={member.email} />
-          {member.email !== null && !member.emailVerified && <span class="quiet"> not verified</span>}
-        </>,
-        member.kind,
-        member.kind === 'user' && (member.mfaEnabled ? 'yes' : 'no'),
-        <RoleChoice member={member} me={me} change={(body) => list.send('PATCH', [member.principalId], body)} />,
-        member.kind === 'user' ? (
-          <Danger
-            why={whyNot(me, member)}
-            title={`Remove ${member.name}?`}
-            text={
-              'The sessions and tokens of the member end, and its agents and services stop working. ' +
-              (isSelf(member) ? 'It is you: you lose access.' : 'This cannot be undone; the member can be invited again.')
-            }
-            run={() => list.send('DELETE', [member.principalId])}
-          >
-            Remove
-          </Danger>
-        ) : (
-          <Link
-            to={`/ui/${encodeURIComponent(me.organization.slug)}/settings/agents?open=${encodeURIComponent(member.principalId)}`}
-            label={`Tokens of ${member.name}`}
-          >
-            Tokens
-          </Link>
-        ),
-      ]}
-    />
-      <Why />
+        <div class="bar-row">
+          <CopyAs asked={list.asked} />
+        </div>
+        <Listed
+          list={list}
+          label="Members"
+          empty="There is no member."
+          head={['Name', 'Address', 'Kind', 'Second factor', ['Role', 'bar-row'], 'Actions']}
+          by={(member) => member.principalId}
+          named={(member) => member.name}
+          row={(member) => [
+            <>
+              <Text of={member.name} />
+              {isSelf(member) && <span class="quiet"> (you)</span>}
+            </>,
+            <>
+              <Text of={member.email} />
+              {member.email !== null && !member.emailVerified && <span class="quiet"> not verified</span>}
+            </>,
+            member.kind,
+            member.kind === 'user' && (member.mfaEnabled ? 'yes' : 'no'),
+            <RoleChoice member={member} me={me} change={(body) => list.send('PATCH', [member.principalId], body)} />,
+            member.kind === 'user' ? (
+              <Danger
+                why={whyNot(me, member)}
+                title={`Remove ${member.name}?`}
+                text={
+                  'The sessions and tokens of the member end, and its agents and services stop working. ' +
+                  (isSelf(member)
+                    ? 'It is you: you lose access.'
+                    : 'This cannot be undone; the member can be invited again.')
+                }
+                run={() => list.send('DELETE', [member.principalId])}
+              >
+                Remove
+              </Danger>
+            ) : (
+              <Link
+                to={`/ui/${encodeURIComponent(me.organization.slug)}/settings/agents?open=${encodeURIComponent(member.principalId)}`}
+                label={`Tokens of ${member.name}`}
+              >
+                Tokens
+              </Link>
+            ),
+          ]}
+        />
+        <Why />
       </Panel>
     </Refusal.Provider>
   );
@@ -95,7 +97,10 @@ function RoleChoice({ member, me, change }: RoleChoiceProps): JSX.Element {
         ))}
       </select>
       <Named.Provider value={`the role of ${member.name}`}>
-        <Act why={why ?? (role === member.role ? 'It is the role that the member has.' : null)} run={() => change({ role })}>
+        <Act
+          why={why ?? (role === member.role ? 'It is the role that the member has.' : null)}
+          run={() => change({ role })}
+        >
           Change
         </Act>
       </Named.Provider>

@@ -5,8 +5,8 @@ import type { Scope } from '../../api/api_types';
 import { call, send } from '../../api/client';
 import type { Call } from '../../api/request';
 import type { Page, Whoami } from '../../api/types';
-import { Button, Named, showModally, Table, type TableProps } from '../../ui/elements';
 import { CopyAs, CopyButton } from '../../ui/copy';
+import { Button, Named, showModally, Table, type TableProps } from '../../ui/elements';
 import { Empty, Failure, Loaded, type Query, useAction, useQuery } from '../../ui/query';
 import { useOpened } from './project';
 
@@ -166,7 +166,10 @@ interface ButtonProps {
 }
 
 /** What both kinds of buttons have. */
-function useButton(children: string, besides: string | null): { 'aria-label': string; title: string; disabled: boolean } {
+function useButton(
+  children: string,
+  besides: string | null,
+): { 'aria-label': string; title: string; disabled: boolean } {
   const why = useWhy(besides);
   const of = useContext(Named);
   return { 'aria-label': of === '' ? children : `${children} ${of}`, title: why ?? '', disabled: why !== null };
@@ -232,7 +235,12 @@ function Question({ title, text, button, typed = '', run, close }: QuestionProps
         {typed !== '' && (
           <label class="field">
             <span>Type {typed} to confirm</span>
-            <input type="text" autocomplete="off" value={given} onInput={(event) => setGiven(event.currentTarget.value)} />
+            <input
+              type="text"
+              autocomplete="off"
+              value={given}
+              onInput={(event) => setGiven(event.currentTarget.value)}
+            />
           </label>
         )}
         <Failure error={action.error} />

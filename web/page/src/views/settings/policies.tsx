@@ -4,12 +4,25 @@ import { useId, useRef, useState } from 'preact/hooks';
 import type { ApprovalPolicy, DryRunResult, Issue } from '../../api/api_types';
 import { send } from '../../api/client';
 import { ApiError } from '../../api/request';
-import { Button } from '../../ui/elements';
 import { CopyAs } from '../../ui/copy';
+import { Button } from '../../ui/elements';
 import { Failure, useAction } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { field, Form, required } from './form';
-import { Danger, lacks, Listed, Opener, Panel, Refusal, Rows, type SectionProps, useFound, useList, useWhy, Why } from './parts';
+import { Form, field, required } from './form';
+import {
+  Danger,
+  Listed,
+  lacks,
+  Opener,
+  Panel,
+  Refusal,
+  Rows,
+  type SectionProps,
+  useFound,
+  useList,
+  useWhy,
+  Why,
+} from './parts';
 import { useOpened } from './project';
 
 const TEMPLATE = {
@@ -182,7 +195,11 @@ function Editor({ title, text: initial, save }: EditorProps): JSX.Element {
           </p>
         )}
         <div class="bar-row">
-          <button type="submit" disabled={why !== null || problem !== null || action.isBusy} title={why ?? problem ?? ''}>
+          <button
+            type="submit"
+            disabled={why !== null || problem !== null || action.isBusy}
+            title={why ?? problem ?? ''}
+          >
             Save the policy
           </button>
           {why !== null && <span class="quiet">{why}</span>}

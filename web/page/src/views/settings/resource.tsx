@@ -38,7 +38,19 @@ interface ResourceProps<T, Made> extends Omit<TableProps<T>, 'items' | 'row' | '
 }
 
 export function Resource<T, Made = T>(props: ResourceProps<T, Made>): JSX.Element {
-  const { title, list, why, bar, children, create = '', form = create, fields, mayNotCreate = null, made, ...rest } = props;
+  const {
+    title,
+    list,
+    why,
+    bar,
+    children,
+    create = '',
+    form = create,
+    fields,
+    mayNotCreate = null,
+    made,
+    ...rest
+  } = props;
   const { id = idOf, row, ...listed } = rest;
   const [once, setOnce] = useState<JSX.Element | null>(null);
   async function make(parts: string[], body: unknown): Promise<void> {
@@ -60,7 +72,9 @@ export function Resource<T, Made = T>(props: ResourceProps<T, Made>): JSX.Elemen
           <CopyAs asked={list.asked} />
         </div>
       )}
-      {fields && <Form label={form} fields={fields} button={create} why={mayNotCreate} submit={(body) => make([], body)} />}
+      {fields && (
+        <Form label={form} fields={fields} button={create} why={mayNotCreate} submit={(body) => make([], body)} />
+      )}
       {once}
       <Listed {...listed} list={list} by={id} row={(item) => row(item, doing(id(item)))} />
       {why !== undefined && <Why />}

@@ -4,7 +4,7 @@ import type { Project } from '../../api/api_types';
 import { send } from '../../api/client';
 import { CopyAs } from '../../ui/copy';
 import { Loaded, useQuery } from '../../ui/query';
-import { field, Form } from './form';
+import { Form, field } from './form';
 import { lacks, Panel, Refusal, type SectionProps, under, Why } from './parts';
 import { ProjectChoice, useProject } from './project';
 
@@ -20,8 +20,9 @@ export default function Scrubbing({ me, org }: SectionProps): JSX.Element {
           <CopyAs asked={{ path }} />
         </div>
         <p class="quiet">
-          Values whose key contains a word such as <code>token</code> or <code>password</code>, and card and social security
-          numbers in texts, are replaced by [scrubbed] before they are stored. A change applies to data sent after it.
+          Values whose key contains a word such as <code>token</code> or <code>password</code>, and card and social
+          security numbers in texts, are replaced by [scrubbed] before they are stored. A change applies to data sent
+          after it.
         </p>
         <Loaded query={query}>
           {(rules) => (

@@ -1,7 +1,7 @@
 // Settings: one section at a time, each a file of its own that is loaded when it is shown first.
 import type { ComponentType, JSX } from 'preact';
-import { owner } from '../../api/session';
 import type { ViewProps } from '../../address/address';
+import { owner } from '../../api/session';
 import { Empty, Lazy } from '../../ui/query';
 import { useSignal } from '../../ui/signal';
 import { Link } from '../../ui/text';

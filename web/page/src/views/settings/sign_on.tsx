@@ -16,12 +16,12 @@ import {
 } from '../../api/api_types';
 import { send } from '../../api/client';
 import { CopyAs, CopyButton } from '../../ui/copy';
-import { Loaded, useQuery } from '../../ui/query';
 import { Named } from '../../ui/elements';
+import { Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
 import { OutsideLink } from '../../ui/values';
-import { type Body, field, fieldsOf, type FieldSpec, Form, type Option, options, required } from './form';
-import { Act, Danger, lacks, LIMIT, Panel, Refusal, type SectionProps, under, useList, Why } from './parts';
+import { type Body, type FieldSpec, Form, field, fieldsOf, type Option, options, required } from './form';
+import { Act, Danger, LIMIT, lacks, Panel, Refusal, type SectionProps, under, useList, Why } from './parts';
 import { Resource } from './resource';
 
 const NAMES: Record<Protocol, string> = { SAML: 'SAML 2.0', OIDC: 'OpenID Connect' };
@@ -184,7 +184,11 @@ function Addresses({ protocol, slug, exists }: { protocol: Protocol; slug: strin
 
 function samlFields(of: SsoConnection | null): FieldSpec[] {
   return [
-    field('text', 'idpEntityId', 'Entity ID of the provider', { nullable: true, initial: of?.idpEntityId ?? '', hint: OTHER_PROVIDER }),
+    field('text', 'idpEntityId', 'Entity ID of the provider', {
+      nullable: true,
+      initial: of?.idpEntityId ?? '',
+      hint: OTHER_PROVIDER,
+    }),
     field('url', 'idpSsoUrl', 'Sign-on URL of the provider', { nullable: true, initial: of?.idpSsoUrl ?? '' }),
     field('long', 'idpCertificate', 'Certificate that the provider signs with', {
       hint: of?.idpCertificateConfigured ? 'There is one. Empty: it stays.' : 'PEM, or base64 alone',
@@ -200,7 +204,11 @@ function samlFields(of: SsoConnection | null): FieldSpec[] {
 function oidcFields(of: SsoConnection | null): FieldSpec[] {
   return [
     field('url', 'oidcIssuer', 'Issuer', { nullable: true, initial: of?.oidcIssuer ?? '', hint: OTHER_PROVIDER }),
-    field('text', 'oidcClientId', 'Client ID', { nullable: true, initial: of?.oidcClientId ?? '', hint: OTHER_PROVIDER }),
+    field('text', 'oidcClientId', 'Client ID', {
+      nullable: true,
+      initial: of?.oidcClientId ?? '',
+      hint: OTHER_PROVIDER,
+    }),
     field('password', 'oidcClientSecret', 'Client secret', {
       hint: of?.oidcClientSecretConfigured ? 'There is one. Empty: it stays.' : 'Kept encrypted, never shown',
     }),
@@ -241,9 +249,14 @@ function DryRun({ protocol, path }: { protocol: Protocol; path: string }): JSX.E
         <Form
           label={`Dry run of ${NAMES[protocol]}`}
           fields={[
-            required('json', 'attributes', protocol === 'SAML' ? 'Attributes of the assertion (JSON)' : 'Claims of the ID token (JSON)', {
-              initial: '{"email": "ada@example.com", "email_verified": true, "groups": []}',
-            }),
+            required(
+              'json',
+              'attributes',
+              protocol === 'SAML' ? 'Attributes of the assertion (JSON)' : 'Claims of the ID token (JSON)',
+              {
+                initial: '{"email": "ada@example.com", "email_verified": true, "groups": []}',
+              },
+            ),
             field('text', 'subject', 'Subject', { hint: 'As in a login; empty: somebody new' }),
           ]}
           button="Show what would happen"
@@ -301,7 +314,8 @@ function ForAll({ org }: PartProps): JSX.Element {
             <>
               <p class="quiet">
                 Logged in through: {settings.testedProtocols.join(', ') || 'nobody yet'}. Confirmed by an owner:{' '}
-                {settings.confirmedByOwner.join(', ') || 'none'}. Single sign-on is {settings.enforced ? '' : 'not '}enforced.
+                {settings.confirmedByOwner.join(', ') || 'none'}. Single sign-on is {settings.enforced ? '' : 'not '}
+                enforced.
                 {settings.effectiveBreakGlassPrincipalId !== null &&
                   ` The way in is kept by ${nameOf(owners, settings.effectiveBreakGlassPrincipalId)}.`}
               </p>
@@ -376,7 +390,9 @@ function Domains({ org }: PartProps): JSX.Element {
         </>,
       ]}
     >
-      <p class="quiet">Members whose address is in a proven domain are linked to the provider's user with that address.</p>
+      <p class="quiet">
+        Members whose address is in a proven domain are linked to the provider's user with that address.
+      </p>
     </Resource>
   );
 }

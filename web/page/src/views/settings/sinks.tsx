@@ -7,13 +7,13 @@ import { send } from '../../api/client';
 import { CopyAs } from '../../ui/copy';
 import { Empty, Loaded, useQuery } from '../../ui/query';
 import { Text } from '../../ui/text';
-import { field, type FieldSpec, Form, type Option, options, required, type Values } from './form';
+import { type FieldSpec, Form, field, type Option, options, required, type Values } from './form';
 import {
   Act,
   Danger,
-  lacks,
   type List,
   Listed,
+  lacks,
   Opener,
   Panel,
   Recent,
@@ -247,7 +247,9 @@ function One({ sink, list, whyNoExport }: OneProps): JSX.Element {
                 row={(run) => [
                   time(run.startedAt),
                   run.stream,
-                  <td class={run.status === 'FAILED' ? 'error' : ''}>{run.finishedAt === null ? 'goes on' : run.status}</td>,
+                  <td class={run.status === 'FAILED' ? 'error' : ''}>
+                    {run.finishedAt === null ? 'goes on' : run.status}
+                  </td>,
                   <td class="number">{run.rows}</td>,
                   <td class="number">{run.bytes}</td>,
                   <Text of={run.error ?? run.objectKeys.join(' ')} empty="" />,

@@ -4,7 +4,7 @@ import { type MadeToken, NewToken, type Token } from '../../api/api_types';
 import type { Whoami } from '../../api/types';
 import { Text } from '../../ui/text';
 import { fieldsOf, options } from './form';
-import { Danger, lacks, type List, Refusal, Secret, type SectionProps, useList } from './parts';
+import { Danger, type List, lacks, Refusal, Secret, type SectionProps, useList } from './parts';
 import { Resource } from './resource';
 import { timeOrNever, tokenState } from './token_state';
 

@@ -1,0 +1,33 @@
+"""What this installation of Sluice was built from: version, commit and decoder."""
+
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from sluice import __version__
+
+COMMIT_FILE: Final = Path(__file__).with_name("commit.txt")  # setup.py writes it into wheels and archives of the source
+_SHOWN_DIGITS: Final = 12
+
+
+def commit() -> str | None:
+    """The Git commit, in 40 hexadecimal digits; None if it is not known, for example in a copy without `.git`."""
+    if COMMIT_FILE.exists():
+        return COMMIT_FILE.read_text(encoding="ascii").strip()
+    checkout = Path(__file__).parents[1]
+    if not (checkout / ".git").exists():
+        return None
+    command = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def describe() -> str:
+    """One line for `sluice --version`."""
+    known = commit()
+    decoder = "decoder kernel" if find_spec("proto.otlp.kernel._kernel") else "decoder in Python"
+    return f"sluice {__version__} ({f'commit {known[:_SHOWN_DIGITS]}' if known else 'commit unknown'}, {decoder})"
