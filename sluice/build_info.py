@@ -1,4 +1,4 @@
-"""What this installation of Sluice was built from: version, commit and decoder."""
+"""Name the version, the commit and the decoder that this installation of Sluice was built from."""
 
 import subprocess
 from importlib.util import find_spec

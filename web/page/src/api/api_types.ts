@@ -7,33 +7,33 @@ export interface components {
     schemas: {
         /**
          * Acceptance
-         * @description The new member: a new account, or the one that has verified the invited address.
+         * @description The new member: a new account, or the account that has verified the invited address.
          */
         Acceptance: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
             inviteToken: string;
-            /** @description The name of a new account; ignored for an existing one. */
+            /** @description The name of a new account. Ignored for an existing account. */
             name: string;
-            /** @description The password of the existing account; for a new one, a password of at least 12 characters. */
+            /** @description The password of the existing account. For a new account, a password of at least 12 characters. */
             password: string;
             /** @default null */
             totp: string | null;
             /**
-             * @description Whether to join with the account that has verified the address. Implied when the invitation was mailed and there is such an account.
+             * @description Whether to join with the account that has verified the address. Always the case if the invitation was mailed and there is such an account.
              * @default false
              */
             existingAccount: boolean;
         };
         /**
          * AccountLink
-         * @description Where to begin the login that links the account, in the browser that has the cookie of this response.
+         * @description The addresses where the login that links the account begins, in the browser with the cookie of this response.
          */
         AccountLink: {
-            /** @description By protocol, of the connections that are enabled. */
+            /** @description Addresses to begin at, by protocol. */
             startUrls: {
                 [key: string]: string;
             };
@@ -61,13 +61,13 @@ export interface components {
         };
         /**
          * ActivityKind
-         * @description What happened to an issue.
+         * @description The kind of an event in the history of an issue.
          * @enum {unknown}
          */
         ActivityKind: "assigned" | "commit" | "created" | "ignore_ended" | "ignored" | "link_added" | "link_changed" | "link_removed" | "merged" | "proposal" | "regressed" | "resolved" | "split_from" | "unassigned" | "unresolved";
         /**
          * ActorKind
-         * @description What acted.
+         * @description The kind of an actor.
          * @enum {unknown}
          */
         ActorKind: "agent" | "service" | "user";
@@ -84,7 +84,7 @@ export interface components {
         };
         /**
          * Aggregate
-         * @description The aggregates of the spans in `range`: for each group as a whole, and over time.
+         * @description Aggregates of the spans in `range`: one value for each group, and one for each interval of each group.
          */
         Aggregate: {
             fn: components["schemas"]["Fn"];
@@ -101,7 +101,7 @@ export interface components {
         };
         /**
          * AggregateRequest
-         * @description The function and the spans to aggregate. A null field is the same as an absent one.
+         * @description The function, and the spans to aggregate. A null field means the same as a missing field.
          */
         AggregateRequest: {
             fn: components["schemas"]["Fn"];
@@ -149,14 +149,14 @@ export interface components {
         };
         /**
          * Alternative
-         * @description A filter of a group. `value`: none for exists and not_exists, a list only for in and not_in.
+         * @description A filter of a group. `value`: omit it for exists and not_exists. Only in and not_in accept a list.
          */
         Alternative: {
-            /** @description A built-in field, else an attribute; with the prefix `attr:` always an attribute. */
+            /** @description A built-in field if there is one with this name, otherwise an attribute. With the prefix `attr:` it is always an attribute. */
             key: string;
             op: components["schemas"]["Op"];
             /**
-             * @description Each at most 1024 characters; in and not_in also accept one comma-separated string. A number or boolean is the same as its text.
+             * @description Each value has at most 1024 characters. in and not_in also accept one comma-separated string. A number or boolean means the same as its text.
              * @default null
              */
             value: string | number | components["schemas"]["SentNumber"] | boolean | (string | number | components["schemas"]["SentNumber"] | boolean)[] | null;
@@ -178,7 +178,7 @@ export interface components {
             /** @description `cursor` of the next page. Null: this is the last page. */
             nextCursor: string | null;
             hasMore: boolean;
-            /** @description Pending requests of the organization, whatever the filter is. */
+            /** @description All pending requests of the organization, also with a filter. */
             pendingCount: number;
         };
         /**
@@ -188,13 +188,13 @@ export interface components {
         ApprovalPolicy: {
             id: string;
             orgId: string;
-            /** @description Null if it applies to the whole organization. */
+            /** @description Null if the policy applies to the whole organization. */
             projectSlug: string | null;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an action; * matches one segment, a trailing ** one or more, ** alone every action. */
+            /** @description Must be an action in which * matches one segment and a trailing ** one or more segments, or ** alone, which matches every action. */
             actionPattern: string;
-            /** @description Null if it applies to every type. */
+            /** @description Null if the policy applies to every type. */
             targetType: string | null;
             effect: components["schemas"]["Effect"];
             riskClass: components["schemas"]["RiskClass"];
@@ -219,7 +219,8 @@ export interface components {
         };
         /**
          * ApprovalRefusals
-         * @description Why a vote of the caller would be refused, or would change nothing: one sentence each. Null: it would count.
+         * @description The reasons why a vote of the caller would be refused or would change nothing, as one sentence each. Null: the
+         *         vote would count.
          */
         ApprovalRefusals: {
             approve: string | null;
@@ -265,19 +266,19 @@ export interface components {
         };
         /**
          * ApprovalView
-         * @description A request with its votes, with names, and with what the caller may do.
+         * @description A request with its votes, with names, and with the caller's possible actions.
          */
         ApprovalView: {
             request: components["schemas"]["ApprovalRequest"];
-            /** @description Null: there is no such principal any more. */
+            /** @description Null if the principal no longer exists. */
             requesterName: string | null;
             onBehalfOfName: string | null;
             deciderName: string | null;
             /** @description The roles that may decide. */
             approverRoles: components["schemas"]["Role"][];
-            /** @description Oldest first; the latest of more. */
+            /** @description Oldest first. If there are more, only the latest. */
             votes: components["schemas"]["ApprovalVote"][];
-            /** @description Approvals that count; once the request is decided, those that did. */
+            /** @description Approvals that count. For a decided request, approvals that counted then. */
             approvals: number;
             /** @description Approvals still required. */
             remaining: number;
@@ -286,7 +287,7 @@ export interface components {
         };
         /**
          * ApprovalViewer
-         * @description What the caller may do, by the rules that are applied to a vote.
+         * @description The caller's possible actions, by the rules that apply to votes.
          */
         ApprovalViewer: {
             mayApprove: boolean;
@@ -301,9 +302,9 @@ export interface components {
          */
         ApprovalVote: {
             approver: string;
-            /** @description Null: there is no such principal any more. */
+            /** @description Null if the principal no longer exists. */
             approverName: string | null;
-            /** @description The principal that an agent has voted for. */
+            /** @description The principal on whose behalf an agent has voted. */
             onBehalfOf: string | null;
             onBehalfOfName: string | null;
             decision: components["schemas"]["Verdict"];
@@ -313,12 +314,12 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             at: string;
-            /** @description Whether this approval counts as of now: its voter may have lost the right to decide. Null for a rejection, and once the request is decided. */
+            /** @description Whether this approval counts now. It does not count if its voter has lost the right to decide. Null for a rejection, and for a decided request. */
             counts: boolean | null;
         };
         /**
          * Approver
-         * @description Who approved.
+         * @description The approver.
          */
         Approver: {
             principalId: string;
@@ -330,7 +331,7 @@ export interface components {
         };
         /**
          * ApproverIdentity
-         * @description Who approved the change, and on whose behalf.
+         * @description The approver of the change, and the person on whose behalf the approver acted.
          */
         ApproverIdentity: {
             approver: components["schemas"]["Approver"] | null;
@@ -342,7 +343,7 @@ export interface components {
         };
         /**
          * ApproverIdentityClaim
-         * @description A claim: who approved the patch.
+         * @description A claim: a person or a policy approved the patch.
          */
         ApproverIdentityClaim: {
             /** @enum {unknown} */
@@ -359,7 +360,7 @@ export interface components {
         };
         /**
          * AssertionPost
-         * @description What a SAML provider posts.
+         * @description The form that a SAML provider posts.
          */
         AssertionPost: {
             SAMLResponse: string;
@@ -381,31 +382,31 @@ export interface components {
         };
         /**
          * AttributeValues
-         * @description Values of a key in the newest spans, or log records.
+         * @description Values of a key in the newest spans or log records.
          */
         AttributeValues: {
             key: string;
             data: components["schemas"]["ValueCount"][];
-            /** @description Whether everything in the window was read, and all values are listed. */
+            /** @description Whether all spans (or log records) of the window were read, and all values are listed. */
             complete: boolean;
             scanned: number;
             range: components["schemas"]["Range"];
         };
         /**
          * AuthorKind
-         * @description Who wrote a change.
+         * @description The kind of author of a change.
          * @enum {unknown}
          */
         AuthorKind: "ai" | "human" | "hybrid";
         /**
          * Basis
-         * @description Which commits were considered: those of the first release, or those of the time before.
+         * @description The commits that were considered: the commits of the first release, or of the time before the issue.
          * @enum {unknown}
          */
         Basis: "release" | "time";
         /**
          * BehavioralDiff
-         * @description How answers differ with and without the patch.
+         * @description The differences between responses with and without the patch.
          */
         BehavioralDiff: {
             baseCommit: string | null;
@@ -443,7 +444,7 @@ export interface components {
         };
         /**
          * BlastRadius
-         * @description What a mitigation affects.
+         * @description The parts that a mitigation affects.
          */
         BlastRadius: {
             scope: string;
@@ -469,7 +470,7 @@ export interface components {
         };
         /**
          * BlastRadiusContainmentClaim
-         * @description A claim: the patch touches nothing but what it may.
+         * @description A claim: the patch changes only permitted files.
          */
         BlastRadiusContainmentClaim: {
             /** @enum {unknown} */
@@ -486,7 +487,7 @@ export interface components {
         };
         /**
          * Builder
-         * @description What has run the work that a predicate attests.
+         * @description The system that ran the work that a predicate attests.
          */
         Builder: {
             id: string;
@@ -496,7 +497,7 @@ export interface components {
         };
         /**
          * BundleLinks
-         * @description What the bundle is about: its issue, and the approval requests and traces that it names, which may not exist.
+         * @description The issue that the bundle is about, and the approval requests and traces that it names. They may not exist.
          */
         BundleLinks: {
             issueId: string | null;
@@ -520,7 +521,7 @@ export interface components {
         };
         /**
          * ChallengeErrorBody
-         * @description Why a login was refused; `details` only if a proof of work helps.
+         * @description The reason why a login was refused. `details` is set only if a proof of work helps.
          */
         ChallengeErrorBody: {
             code: components["schemas"]["ErrorCode"];
@@ -530,11 +531,11 @@ export interface components {
         };
         /**
          * Change
-         * @description A change event. `project` is null for one that concerns all projects; `source`: who reported it.
+         * @description A change event. `project` is null if the change concerns all projects. `source`: the system that reported it.
          */
         Change: {
             id: string;
-            /** @description What changed: `flag` is a feature flag. */
+            /** @description The kind of change. `flag` is a feature flag. */
             kind: components["schemas"]["ChangeKind"];
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             title: string;
@@ -549,7 +550,7 @@ export interface components {
             release: string | null;
             service: string | null;
             url: string | null;
-            /** @description `api`, `release`, or the platform that reported it. */
+            /** @description `api`, `release`, or the name of the platform that reported the change. */
             source: string;
             dedupeKey: string | null;
             createdBy: string | null;
@@ -561,7 +562,7 @@ export interface components {
         };
         /**
          * ChangeAuthor
-         * @description Who wrote the change.
+         * @description The author of the change.
          */
         ChangeAuthor: {
             kind: components["schemas"]["AuthorKind"];
@@ -571,7 +572,8 @@ export interface components {
         };
         /**
          * ChangeEvent
-         * @description A deployment, a release or another change. An environment or a service that is null: it concerns all of them.
+         * @description A deployment, a release or another change. If `environment` or `service` is null, the change concerns all
+         *         environments or all services.
          */
         ChangeEvent: {
             id: string;
@@ -588,7 +590,7 @@ export interface components {
             release: string | null;
             serviceName: string | null;
             url: string | null;
-            /** @description False: it concerns all projects of the organization. */
+            /** @description Whether the change concerns only this project. False: it concerns all projects of the organization. */
             ofProject: boolean;
         };
         /**
@@ -614,7 +616,7 @@ export interface components {
          */
         ChangePage: {
             data: components["schemas"]["Change"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -627,14 +629,14 @@ export interface components {
             repository: string;
             number: string;
             title: string;
-            /** @description `superseded`: another one of the same issue was merged. */
+            /** @description `superseded`: another proposal for the same issue was merged. */
             state: components["schemas"]["ProposalState"];
             headRef: string | null;
             headSha: string | null;
             mergeSha: string | null;
             authorName: string | null;
             url: string | null;
-            /** @description Short ids of the issues that it fixes. */
+            /** @description Short ids of the issues that the proposal fixes. */
             issues: string[];
             /**
              * Format: date-time
@@ -649,13 +651,13 @@ export interface components {
         };
         /**
          * ChannelChange
-         * @description Changes to a channel; omitted fields stay as they are. `config` replaces the complete config.
+         * @description Changes to a channel. Omitted fields are not changed. `config` replaces the complete config.
          */
         ChannelChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name?: string;
             enabled?: boolean;
-            /** @description Depends on the kind; write-only. `chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. `email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`. */
+            /** @description The fields depend on the kind. Write-only. `chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. `email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`. */
             config?: components["schemas"]["SentJson"];
         };
         /**
@@ -670,10 +672,10 @@ export interface components {
          */
         ChannelNotification: {
             channelId: string | null;
-            /** @description Kind of the channel; `unknown` if no channel has this id. */
+            /** @description Kind of the channel, `unknown` if no channel has this id. */
             kind: string;
             delivered: boolean;
-            /** @description `not_found`, `disabled`, `too_many`, `queued` while it is attempted, or why it failed. */
+            /** @description `not_found`, `disabled`, `too_many`, `queued` while delivery is attempted, or the reason of a failure. */
             error: string | null;
         };
         /**
@@ -682,7 +684,7 @@ export interface components {
          */
         ChannelPage: {
             data: components["schemas"]["NotificationChannel"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -697,7 +699,7 @@ export interface components {
          * @description The events that the channel is notified of.
          */
         ChannelSubscriptions: {
-            /** @description `issue.new`: an error that was not seen before, and sums of those that were not announced. `issue.regression`: a resolved issue that occurs again. */
+            /** @description `issue.new`: an error that was not seen before, or the number of new issues that got no notification of their own. `issue.regression`: a resolved issue that occurs again. */
             events: components["schemas"]["ChannelEvent"][];
         };
         /**
@@ -725,7 +727,7 @@ export interface components {
             id: string;
             principalId: string;
             platform: components["schemas"]["ChatPlatform"];
-            /** @description The workspace. Null where users are global. */
+            /** @description The workspace. `null` on platforms where users are global. */
             teamId: string | null;
             userId: string;
             /**
@@ -733,7 +735,7 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description When it last changed something. */
+            /** @description When the chat user last changed something. */
             lastUsedAt: string | null;
         };
         /**
@@ -741,14 +743,14 @@ export interface components {
          * @description A code that links one chat user, once.
          */
         ChatLinkCode: {
-            /** @description Shown once. Whoever sends it first acts as you from that chat user. */
+            /** @description Shown once. The first chat user who sends this code acts as you. */
             code: string;
             /**
              * Format: date-time
-             * @description It also ends with the session.
+             * @description When the code expires. It also expires with the session.
              */
             expiresAt: string;
-            /** @description What to send in the chat. */
+            /** @description The command to send in the chat. */
             command: string;
         };
         /**
@@ -757,7 +759,7 @@ export interface components {
          */
         ChatLinkPage: {
             data: components["schemas"]["ChatLink"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -769,13 +771,13 @@ export interface components {
         ChatPlatform: "chat-a" | "chat-b";
         /**
          * ClaimStatus
-         * @description What became of one claim.
+         * @description The result of one claim.
          * @enum {unknown}
          */
         ClaimStatus: "INCONCLUSIVE" | "NOT_ATTESTED" | "REFUTED" | "SUPPORTED";
         /**
          * ClassificationBasis
-         * @description Why a difference is intended or not.
+         * @description The reason why a difference is classified as intended or not.
          */
         ClassificationBasis: {
             rule: string;
@@ -796,7 +798,7 @@ export interface components {
          */
         CodeExchange: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -810,7 +812,7 @@ export interface components {
         ColumnType: "boolean" | "integer" | "number" | "string" | "timestamp";
         /**
          * CommandAnswer
-         * @description What the chat user sees.
+         * @description The reply that the chat user sees.
          */
         CommandAnswer: {
             response_type: string;
@@ -839,13 +841,14 @@ export interface components {
          */
         CommitPage: {
             data: components["schemas"]["Commit"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * CompareRequest
-         * @description The windows to compare. `keys`: the keys to compare by; empty or null: all keys of the spans.
+         * @description The windows to compare. `keys`: the keys to compare by. If it is empty or null, all keys of the spans are
+         *         compared.
          */
         CompareRequest: {
             spike: components["schemas"]["CompareWindow"];
@@ -861,7 +864,7 @@ export interface components {
         };
         /**
          * CompareWindow
-         * @description A half-open time window. `filters`: those of this side alone, besides the filters of both.
+         * @description A half-open time window. `filters`: apply only to this side, in addition to the filters of both sides.
          */
         CompareWindow: {
             /** @description A time: RFC 3339, Unix time in seconds to nanoseconds (string or number), `now`, or `now-15m`. */
@@ -873,7 +876,7 @@ export interface components {
         };
         /**
          * CompletedLogin
-         * @description A session that an identity provider has vouched for. `provisioned`: this login made the membership.
+         * @description A session of a login through an identity provider. `provisioned`: this login made the membership.
          */
         CompletedLogin: {
             user: components["schemas"]["LoginUser"];
@@ -885,7 +888,7 @@ export interface components {
         };
         /**
          * ConfigReplacement
-         * @description The whole config.
+         * @description The complete config, which replaces the previous one.
          */
         ConfigReplacement: {
             config: {
@@ -901,19 +904,19 @@ export interface components {
         };
         /**
          * ConnectionChange
-         * @description Changes to a connection: null clears a field, an absent one stays.
+         * @description Changes to a connection. Null clears a field, an omitted field is not changed.
          */
         ConnectionChange: {
             enabled?: boolean;
-            /** @description Whether members have to log in through it. Needs `enabled` and one login that succeeded. */
+            /** @description Whether members must log in through the connection. Requires `enabled` and one successful login. */
             enforced?: boolean;
             /** @enum {unknown} */
             defaultRole?: "ADMIN" | "BILLING" | "MEMBER" | "VIEWER";
-            /** @description Names of the claims or attributes that have `email`, `name` and `groups`; of several, the first present one counts. Null: the usual names. */
+            /** @description Names of the claims or attributes that contain `email`, `name` and `groups`. Of several names, the first present one counts. Null: the usual names. */
             attributeMapping?: {
                 [key: string]: string | string[];
             } | null;
-            /** @description Role by group; the highest counts, else `defaultRole`, at every login. Null: `defaultRole`, for new members only. */
+            /** @description Role by group, applied at every login. The highest role counts, or `defaultRole` if no group matches. Null: `defaultRole`, for new members only. */
             roleMapping?: {
                 [key: string]: "ADMIN" | "BILLING" | "MEMBER" | "VIEWER";
             } | null;
@@ -921,7 +924,7 @@ export interface components {
             idpSsoUrl?: string | null;
             /** @description PEM, or base64 as in metadata. Never returned. */
             idpCertificate?: string | null;
-            /** @description Certificates that count as well, to change the first one without an outage. Replaced as a whole. */
+            /** @description Further accepted certificates, to change the first one without an outage. The list is replaced as a whole. */
             idpCertificateAlternates?: string[];
             oidcIssuer?: string | null;
             oidcClientId?: string | null;
@@ -931,7 +934,7 @@ export interface components {
         };
         /**
          * ConnectionDryRun
-         * @description What a provider would say: attributes of an assertion, or claims of an ID token.
+         * @description Data from a provider: attributes of an assertion, or claims of an ID token.
          */
         ConnectionDryRun: {
             attributes: {
@@ -942,8 +945,9 @@ export interface components {
         };
         /**
          * ConnectionDryRunResult
-         * @description What would follow. `account`: the linked one (KNOWN), one that would be linked by its address (LINKED) or
-         *         created (CREATED), or none (REFUSED), for the reason that the audit log would have.
+         * @description The result of a login with the given data. `account`: the linked account (KNOWN), an account that would be linked
+         *         by its address (LINKED) or created (CREATED), or no account (REFUSED), with the reason that the audit log would
+         *         have.
          */
         ConnectionDryRunResult: {
             /** @enum {unknown} */
@@ -953,7 +957,7 @@ export interface components {
             email: string | null;
             name: string | null;
             groups: string[];
-            /** @description The role of a new member. Existing members keep theirs unless there is a `roleMapping`; owners, and the last administrator, always do. */
+            /** @description The role of a new member. Existing members keep their role unless there is a `roleMapping`. Owners, and the last administrator, always keep theirs. */
             role: components["schemas"]["Role"] | null;
         };
         /**
@@ -965,7 +969,7 @@ export interface components {
         };
         /**
          * Coverage
-         * @description How much of the patch the samples run through.
+         * @description How much of the patch the samples execute.
          */
         Coverage: {
             patchedFiles: number;
@@ -979,7 +983,7 @@ export interface components {
         };
         /**
          * CreditBack
-         * @description What is paid back for a change that did not last.
+         * @description The refund for a change that did not last.
          */
         CreditBack: {
             issued: boolean;
@@ -989,7 +993,7 @@ export interface components {
         };
         /**
          * Decision
-         * @description The decision about the action, and why.
+         * @description The decision about the action, and its reason.
          */
         Decision: {
             decision: components["schemas"]["Effect"];
@@ -1004,7 +1008,7 @@ export interface components {
         };
         /**
          * DeclaredAuthor
-         * @description Who is said to have written the patch.
+         * @description The declared author of the patch.
          */
         DeclaredAuthor: {
             vendor: string | null;
@@ -1029,19 +1033,19 @@ export interface components {
          */
         DeliveryPage: {
             data: components["schemas"]["StoredDelivery"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * DeliveryStatus
-         * @description What became of a webhook event.
+         * @description The status of a webhook event.
          * @enum {unknown}
          */
         DeliveryStatus: "failed" | "processed";
         /**
          * DiffFinding
-         * @description One difference between two answers.
+         * @description One difference between two responses.
          */
         DiffFinding: {
             sampleId: string;
@@ -1055,18 +1059,18 @@ export interface components {
         };
         /**
          * DisconnectedDirectory
-         * @description How many users and groups were deleted, tokens revoked, and members released.
+         * @description The numbers of deleted users and groups, revoked tokens, and members that are no longer managed.
          */
         DisconnectedDirectory: {
             users: number;
             groups: number;
             tokens: number;
-            /** @description Members whom it managed, and who are managed by hand from now on. */
+            /** @description Members that the directory managed and that administrators manage from now on. */
             releasedMembers: number;
         };
         /**
          * DivergenceLocalization
-         * @description The first place at which a failing run differs from a good one.
+         * @description The first place at which a failing run differs from a successful run.
          */
         DivergenceLocalization: {
             /** @enum {unknown} */
@@ -1096,7 +1100,7 @@ export interface components {
         };
         /**
          * DivergenceLocalizationClaim
-         * @description A claim: where two runs diverge.
+         * @description A claim: the place at which two runs diverge.
          */
         DivergenceLocalizationClaim: {
             /** @enum {unknown} */
@@ -1113,7 +1117,7 @@ export interface components {
         };
         /**
          * DivergencePoint
-         * @description Where two traces part.
+         * @description The place at which two traces diverge.
          */
         DivergencePoint: {
             index: number;
@@ -1130,16 +1134,16 @@ export interface components {
          */
         Domain: {
             id: string;
-            /** @description Must be a domain name of two labels or more, an internationalized one in its ASCII form (xn--). */
+            /** @description Must be a domain name of at least two labels. An internationalized name must be in its ASCII form (xn--). */
             domain: string;
-            /** @description What a TXT record of the domain has to contain. */
+            /** @description The text that a TXT record of the domain must contain. */
             txtRecord: string;
             /**
              * Format: date-time
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description Null: not proven yet. */
+            /** @description Null if the domain is not proven yet. */
             verifiedAt: string | null;
         };
         /**
@@ -1163,7 +1167,7 @@ export interface components {
         };
         /**
          * DryRunResult
-         * @description The decision, and why; `matching` has every rule that matches, the deciding one first.
+         * @description The decision and its reason. `matching` has every rule that matches, the deciding rule first.
          */
         DryRunResult: {
             decision: components["schemas"]["Effect"];
@@ -1201,7 +1205,7 @@ export interface components {
         };
         /**
          * DurabilityWindowClaim
-         * @description A claim: the issue stayed away after the patch.
+         * @description A claim: the issue did not return after the patch.
          */
         DurabilityWindowClaim: {
             /** @enum {unknown} */
@@ -1224,7 +1228,7 @@ export interface components {
         Effect: "ALLOW" | "ASK" | "DENY";
         /**
          * EnvelopeBody
-         * @description An envelope as it is sent: `payload` in base64. Other fields are ignored (envelope.md, "Parsing rules").
+         * @description An envelope as it is sent, with `payload` in base64. Other fields are ignored (envelope.md, "Parsing rules").
          */
         EnvelopeBody: {
             payload: string;
@@ -1263,32 +1267,32 @@ export interface components {
         };
         /**
          * Erasure
-         * @description The deletion of a project or an organization, or of what matches filters, and how far it is. The filters are not
-         *         returned: their values may be what has to be erased.
+         * @description The deletion of a project, an organization, or the items that match filters, and its progress. The filters are
+         *         not returned, because their values may be the data to be erased.
          */
         Erasure: {
             id: string;
             kind: components["schemas"]["ErasureKind"];
-            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, or (dry run) counted. */
+            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, or in a dry run counted. */
             state: components["schemas"]["ErasureState"];
-            /** @description Null: the whole organization. */
+            /** @description `null` if the whole organization is erased. */
             projectId: string | null;
             /** @description The slug that the project had. */
             projectSlug: string | null;
             dryRun: boolean;
-            /** @description Null: the filters were deleted since. */
+            /** @description `null` if the filters were deleted after the erasure. */
             filterCount: number | null;
-            /** @description Inclusive. Null: open. */
+            /** @description Inclusive. `null` if the range is open. */
             from: string | null;
-            /** @description Exclusive. Null: open. */
+            /** @description Exclusive. `null` if the range is open. */
             to: string | null;
-            /** @description Rows by table: erased so far, or (dry run) found. */
+            /** @description Rows by table: the rows erased so far, or in a dry run the rows found. */
             rows: {
                 [key: string]: number;
             };
-            /** @description What it waits for, or why it failed. */
+            /** @description The reason why the erasure waits or has failed. */
             message: string | null;
-            /** @description Null: the operator. */
+            /** @description `null` if the operator requested the erasure. */
             requestedByPrincipalId: string | null;
             /**
              * Format: date-time
@@ -1299,31 +1303,31 @@ export interface components {
         };
         /**
          * ErasureDetails
-         * @description An erasure, and where rows that it erases may have been exported to.
+         * @description An erasure, and the destinations to which the erased rows may have been exported.
          */
         ErasureDetails: {
             id: string;
             kind: components["schemas"]["ErasureKind"];
-            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, or (dry run) counted. */
+            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, or in a dry run counted. */
             state: components["schemas"]["ErasureState"];
-            /** @description Null: the whole organization. */
+            /** @description `null` if the whole organization is erased. */
             projectId: string | null;
             /** @description The slug that the project had. */
             projectSlug: string | null;
             dryRun: boolean;
-            /** @description Null: the filters were deleted since. */
+            /** @description `null` if the filters were deleted after the erasure. */
             filterCount: number | null;
-            /** @description Inclusive. Null: open. */
+            /** @description Inclusive. `null` if the range is open. */
             from: string | null;
-            /** @description Exclusive. Null: open. */
+            /** @description Exclusive. `null` if the range is open. */
             to: string | null;
-            /** @description Rows by table: erased so far, or (dry run) found. */
+            /** @description Rows by table: the rows erased so far, or in a dry run the rows found. */
             rows: {
                 [key: string]: number;
             };
-            /** @description What it waits for, or why it failed. */
+            /** @description The reason why the erasure waits or has failed. */
             message: string | null;
-            /** @description Null: the operator. */
+            /** @description `null` if the operator requested the erasure. */
             requestedByPrincipalId: string | null;
             /**
              * Format: date-time
@@ -1331,7 +1335,7 @@ export interface components {
              */
             requestedAt: string;
             completedAt: string | null;
-            /** @description What left by export is not erased: delete it there. Deleted sinks are not listed. */
+            /** @description Exported rows are not erased. Delete them at the destination. Deleted sinks are not listed. */
             exports: components["schemas"]["ErasureExport"][];
         };
         /**
@@ -1348,7 +1352,7 @@ export interface components {
         };
         /**
          * ErasureKind
-         * @description What is erased. An organization's telemetry is erased by an erasure of each of its projects.
+         * @description The kinds of erasures. To erase an organization's telemetry, each of its projects has its own erasure.
          * @enum {unknown}
          */
         ErasureKind: "filter" | "organization" | "project";
@@ -1358,14 +1362,14 @@ export interface components {
          */
         ErasurePage: {
             data: components["schemas"]["Erasure"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ErasureState
-         * @description PENDING: not started. RUNNING: in progress, or waiting for the next attempt. COMPLETED: final. FAILED: until the
-         *         operator runs `sluice erasures retry`.
+         * @description PENDING: not started. RUNNING: in progress, or waiting for the next attempt. COMPLETED: final. FAILED: the
+         *         erasure waits until the operator runs `sluice erasures retry`.
          * @enum {unknown}
          */
         ErasureState: "COMPLETED" | "FAILED" | "PENDING" | "RUNNING";
@@ -1378,7 +1382,8 @@ export interface components {
         };
         /**
          * ErrorBody
-         * @description Why a request was refused. `code` is for programs, `message` for people; quote `requestId` to the operator.
+         * @description The reason why a request was refused. `code` is for programs, and `message` is for people. Give the `requestId`
+         *         to the operator when you ask about an error.
          */
         ErrorBody: {
             code: components["schemas"]["ErrorCode"];
@@ -1388,7 +1393,8 @@ export interface components {
         };
         /**
          * ErrorCode
-         * @description Why a request was refused; `error.code` of the envelope. Clients may branch on it, so codes are never renamed.
+         * @description The reason why a request was refused: `error.code` of the envelope. Clients depend on codes, so codes are never
+         *         renamed.
          * @enum {unknown}
          */
         ErrorCode: "bad_request" | "conflict" | "forbidden" | "internal_error" | "method_not_allowed" | "mfa_required" | "not_found" | "not_implemented" | "payload_too_large" | "precondition_failed" | "quota_exceeded" | "rate_limited" | "service_unavailable" | "unauthorized" | "unsupported_media_type";
@@ -1397,7 +1403,7 @@ export interface components {
          * @description One error, and its number of occurrences in each interval of the window, including zeros.
          */
         ErrorHistory: {
-            /** @description Identifies the error across releases. */
+            /** @description The fingerprint: identifies the error in all releases. */
             fingerprint: string;
             /** @description `exception.type`. */
             type: string | null;
@@ -1409,7 +1415,7 @@ export interface components {
             firstSeen: string | null;
             /** @description Last occurrence in the window; null if there is none. */
             lastSeen: string | null;
-            /** @description First stored occurrence in the project, whatever the window and the filters; not before `from`: the error is new. Null if there are too many occurrences to read for it. */
+            /** @description First stored occurrence in the project, independent of the window and the filters. If it is not before `from`, the error is new. Null if the project has too many occurrences to find it. */
             firstEver: string | null;
             /** @description The release of the first occurrence. */
             firstRelease: string | null;
@@ -1418,7 +1424,7 @@ export interface components {
             latestOccurrenceId: string | null;
             /** @description Number of distinct traces with an occurrence. */
             traces: number;
-            /** @description False: `traces` is an estimate, because there are too many to count in memory. */
+            /** @description False: `traces` is an estimate, because there are too many traces to count in memory. */
             tracesExact: boolean;
             /** @description False: there are too many releases, environments or services to count in memory. For each kind with more than 20 values, the count and the list of the most frequent are estimates. */
             facetsExact: boolean;
@@ -1434,7 +1440,7 @@ export interface components {
             /** @description Number of distinct values; null counts as one. */
             serviceCount: number;
             sources: components["schemas"]["SourceExtent"][];
-            /** @description Null: it has no issue (yet). Absent while the service cannot read issues, which are in the relational database. */
+            /** @description Null: the error has no issue (yet). Absent while the service cannot read issues, which are in the relational database. */
             issue?: components["schemas"]["ErrorIssue"] | null;
             range: components["schemas"]["Range"];
             intervalMinutes: number;
@@ -1452,7 +1458,7 @@ export interface components {
         };
         /**
          * ErrorOrder
-         * @description Sort order of error groups, always descending; of equal groups the greater fingerprint is first.
+         * @description Sort order of error groups, always descending; on a tie, the greater fingerprint comes first.
          * @enum {unknown}
          */
         ErrorOrder: "count" | "firstSeen" | "lastSeen";
@@ -1480,7 +1486,7 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             at: string;
-            /** @description Null: the system, or an unauthenticated caller. */
+            /** @description Null if the system or an unauthenticated caller made the change. */
             actorPrincipalId: string | null;
             actorKind: components["schemas"]["PrincipalKind"] | null;
             onBehalfOfPrincipalId: string | null;
@@ -1491,22 +1497,22 @@ export interface components {
             action: string;
             /** @description Id of the changed resource. */
             objectId: string;
-            /** @description Details, depending on the action. Never contains secrets. */
+            /** @description Details, which depend on the action. Never contains secrets. */
             data: {
                 [key: string]: components["schemas"]["SentJson"];
             };
-            /** @description Id of the request that made the change; `(command)` for a CLI command. */
+            /** @description Id of the request that made the change, `(command)` for a CLI command. */
             requestId: string;
             /** @description SHA-256, in hexadecimal. */
             prevHash: string;
             /** @description SHA-256, in hexadecimal. */
             hash: string;
-            /** @description Random, in hexadecimal. Missing in events from before there were salts. */
+            /** @description Random bytes, in hexadecimal. Missing in events of releases that had no salts. */
             salt?: string;
         };
         /**
          * EventAnswer
-         * @description `challenge`: that of a verification of this URL.
+         * @description `challenge`: the challenge of the request that verified this URL.
          */
         EventAnswer: {
             ok?: boolean;
@@ -1518,7 +1524,7 @@ export interface components {
          */
         EventPage: {
             data: components["schemas"]["Event"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -1528,14 +1534,14 @@ export interface components {
          */
         ExportRequest: {
             /**
-             * @description Batches of at most 50 000 rows.
+             * @description Maximum number of batches per stream. A batch has at most 50 000 rows.
              * @default 10
              */
             maxBatchesPerStream: number;
         };
         /**
          * ExportResult
-         * @description What an export did, by stream.
+         * @description The results of an export, by stream.
          */
         ExportResult: {
             sinkId: string;
@@ -1545,7 +1551,7 @@ export interface components {
         };
         /**
          * ExportRun
-         * @description A run of one stream. `finishedAt` null: it goes on.
+         * @description A run of one stream. `finishedAt` is null while the run continues.
          */
         ExportRun: {
             id: string;
@@ -1555,7 +1561,7 @@ export interface components {
             bytes: number;
             objectKeys: string[];
             /**
-             * @description Only what is stored after scrubbing is exported.
+             * @description Sluice exports only data as stored after scrubbing.
              * @enum {unknown}
              */
             scrubTier: "stored";
@@ -1569,14 +1575,14 @@ export interface components {
         };
         /**
          * ExportedLogs
-         * @description Empty when every log record was accepted, and there is no warning.
+         * @description The result of an export. Empty if every log record was accepted and there is no warning.
          */
         ExportedLogs: {
             partialSuccess?: components["schemas"]["RejectedLogs"];
         };
         /**
          * ExportedRun
-         * @description What an export of one stream did. `idle`: there was nothing to export.
+         * @description The result of an export of one stream. `idle`: there was nothing to export.
          */
         ExportedRun: {
             runId: string;
@@ -1586,7 +1592,7 @@ export interface components {
             bytes: number;
             objectKeys: string[];
             /**
-             * @description Only what is stored after scrubbing is exported.
+             * @description Sluice exports only data as stored after scrubbing.
              * @enum {unknown}
              */
             scrubTier: "stored";
@@ -1595,14 +1601,14 @@ export interface components {
         };
         /**
          * ExportedTraces
-         * @description Empty when every span was accepted, and there is no warning.
+         * @description The result of an export. Empty if every span was accepted and there is no warning.
          */
         ExportedTraces: {
             partialSuccess?: components["schemas"]["RejectedSpans"];
         };
         /**
          * Failure
-         * @description Why nothing was delivered. `permanent`: another attempt would fail too.
+         * @description The reason why nothing was delivered. `permanent`: another attempt would fail, too.
          */
         Failure: {
             permanent: boolean;
@@ -1610,8 +1616,8 @@ export interface components {
         };
         /**
          * Figures
-         * @description The figures of the spans in `range`: for each group as a whole, and over time. `intervalSeconds` is null if no
-         *         series were requested.
+         * @description Figures of the spans in `range`: for each group, and for each interval of each group. `intervalSeconds` is null
+         *         if no series was requested.
          */
         Figures: {
             figures: components["schemas"]["ShownFigure"][];
@@ -1628,7 +1634,7 @@ export interface components {
         };
         /**
          * FiguresGroup
-         * @description One group. `count`: all of its spans, whatever the figures cover.
+         * @description One group. `count`: the number of all its spans, independent of the filters of the figures.
          */
         FiguresGroup: {
             /** @description One text for each key of `groupBy`; null for the spans without the key. */
@@ -1639,7 +1645,7 @@ export interface components {
         };
         /**
          * FiguresPoint
-         * @description The spans that start in the interval that begins at `bucket`, within `range`.
+         * @description The spans in `range` that start in the interval which begins at `bucket`.
          */
         FiguresPoint: {
             /** Format: date-time */
@@ -1651,7 +1657,7 @@ export interface components {
         /**
          * FiguresRequest
          * @description The figures, and the spans to group. `sort`: the index of the figure that ranks the groups. `intervalSeconds`: 0
-         *         for no series. A null field is the same as an absent one.
+         *         for no series. A null field means the same as a missing field.
          */
         FiguresRequest: {
             figures: components["schemas"]["RequestedFigure"][];
@@ -1674,7 +1680,7 @@ export interface components {
         };
         /**
          * FiguresSeries
-         * @description One point for every interval of the range.
+         * @description A series with one point for every interval of the range.
          */
         FiguresSeries: {
             /** @description One text for each key of `groupBy`; null for the spans without the key. */
@@ -1683,7 +1689,7 @@ export interface components {
         };
         /**
          * Finding
-         * @description A value that is over-represented in the spike. `lift` is null if the baseline lacks it.
+         * @description A value that is over-represented in the spike. `lift` is null if no span of the baseline has the value.
          */
         Finding: {
             key: string;
@@ -1699,7 +1705,7 @@ export interface components {
         };
         /**
          * FindingBody
-         * @description Something that the shape of a bundle cannot say. `code`: a word for programs.
+         * @description An error or warning that a schema cannot express. `code` identifies its kind.
          */
         FindingBody: {
             path: string;
@@ -1749,7 +1755,8 @@ export interface components {
         Fn: "avg" | "count" | "count_unique" | "max" | "min" | "p50" | "p75" | "p90" | "p95" | "p99" | "p999" | "sum";
         /**
          * Group
-         * @description One group. `group`: null for the spans without the key. `count`: all of its spans, with or without the field.
+         * @description One group. `group`: null for the spans without the key. `count`: all spans of the group, with or without the
+         *         field.
          */
         Group: {
             group: string | null;
@@ -1758,7 +1765,7 @@ export interface components {
         };
         /**
          * Handoff
-         * @description The session of a login, and where the user wanted to go. `provisioned`: the login made the membership.
+         * @description The session of a login, and the address that the user wanted. `provisioned`: the login made the membership.
          */
         Handoff: {
             orgId: string;
@@ -1775,14 +1782,15 @@ export interface components {
         HandoffCode: {
             code: string;
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
         };
         /**
          * HeatmapRequest
-         * @description What to draw: by default durations. A null field is the same as an absent one.
+         * @description The spans and the number to draw; the default is their duration. A null field means the same as a missing
+         *         field.
          */
         HeatmapRequest: {
             /** @default null */
@@ -1802,12 +1810,12 @@ export interface components {
         };
         /**
          * HeatmapRow
-         * @description The values that are at least `from` and less than `to`.
+         * @description A row of values that are at least `from` and less than `to`.
          */
         HeatmapRow: {
-            /** @description A number as filters take it. */
+            /** @description A number, as filters use it. */
             from: components["schemas"]["SentNumber"];
-            /** @description A number as filters take it. */
+            /** @description A number, as filters use it. */
             to: components["schemas"]["SentNumber"];
         };
         /**
@@ -1835,20 +1843,20 @@ export interface components {
         };
         /**
          * InboundDelivery
-         * @description What an integration has sent, and what became of it.
+         * @description A webhook event that an integration has sent, and its result.
          */
         InboundDelivery: {
             id: string;
-            /** @description The platform's name. */
+            /** @description The platform's name of the event. */
             event: string;
-            /** @description Identifies the delivery: its signed id, else the SHA-256 of its body. */
+            /** @description Identifies the delivery: its signed id, or the SHA-256 of its body if there is no signed id. */
             key: string;
             status: components["schemas"]["DeliveryStatus"];
-            /** @description What was answered. Null: it failed. */
+            /** @description The answer to the delivery. `null` if it failed. */
             result: {
                 [key: string]: components["schemas"]["SentJson"];
             } | null;
-            /** @description Why it failed. */
+            /** @description Why the delivery failed. */
             failure: string | null;
             attempts: number;
             /**
@@ -1858,10 +1866,10 @@ export interface components {
             receivedAt: string;
             /**
              * Format: date-time
-             * @description The last attempt.
+             * @description The time of the last attempt to process the delivery.
              */
             processedAt: string;
-            /** @description Whether its body is kept. */
+            /** @description Whether the body of the delivery is kept. */
             redeliverable: boolean;
         };
         /**
@@ -1870,7 +1878,7 @@ export interface components {
          */
         InboundDeliveryPage: {
             data: components["schemas"]["InboundDelivery"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -1894,17 +1902,17 @@ export interface components {
         };
         /**
          * IntegrationBody
-         * @description An integration. Its secret is shown when it is created or rotated, and never again.
+         * @description An integration. Its secret is shown only when it is created or rotated.
          */
         IntegrationBody: {
             id: string;
-            /** @description The system that sends. */
+            /** @description The system that sends webhooks. */
             kind: components["schemas"]["IntegrationKind"];
             name: string;
             enabled: boolean;
             config: components["schemas"]["IntegrationConfig"];
             hookId: string | null;
-            /** @description Where the platform sends its webhook. */
+            /** @description The URL to which the platform sends its webhook. */
             url: string;
             /** @description Until when the secret before the last rotation is accepted. */
             previousSecretUntil: string | null;
@@ -1922,7 +1930,7 @@ export interface components {
         };
         /**
          * IntegrationChange
-         * @description Changes to an integration; omitted fields stay as they are. `config` is replaced as a whole.
+         * @description Changes to an integration. Omitted fields are not changed. `config` replaces the complete config.
          */
         IntegrationChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -1933,11 +1941,11 @@ export interface components {
         };
         /**
          * IntegrationConfig
-         * @description What an integration does.
+         * @description Options of an integration.
          */
         IntegrationConfig: {
             /**
-             * @description Slugs of the projects that its releases and deployments are of. None: change events concern all projects, and releases none.
+             * @description Slugs of the projects to which its releases and deployments belong. None: change events concern all projects, and releases concern no project.
              * @default []
              */
             projects: string[];
@@ -1947,14 +1955,14 @@ export interface components {
              */
             allowPlainToken: boolean;
             /**
-             * @description Whether a ticket that is closed or reopened resolves or reopens the issues linked to it.
+             * @description Whether closing or reopening a ticket resolves or reopens the issues that are linked to it.
              * @default true
              */
             syncStatus: boolean;
         };
         /**
          * IntegrationKind
-         * @description The system that sends. The values of source control are the providers of `/webhooks/scm/{provider}`.
+         * @description The system that sends webhooks. The values for source control are the providers of `/webhooks/scm/{provider}`.
          * @enum {unknown}
          */
         IntegrationKind: "bitbucket" | "forgejo" | "generic" | "gitea" | "github" | "gitlab" | "jira" | "linear" | "pagerduty";
@@ -1964,13 +1972,13 @@ export interface components {
          */
         IntegrationPage: {
             data: components["schemas"]["IntegrationBody"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * IntegrationResult
-         * @description What an event did. `event`: the platform's name of it.
+         * @description The effects of an event. `event`: the platform's name of the event.
          */
         IntegrationResult: {
             received: boolean;
@@ -1988,13 +1996,13 @@ export interface components {
          */
         IntegrationWithSecret: {
             id: string;
-            /** @description The system that sends. */
+            /** @description The system that sends webhooks. */
             kind: components["schemas"]["IntegrationKind"];
             name: string;
             enabled: boolean;
             config: components["schemas"]["IntegrationConfig"];
             hookId: string | null;
-            /** @description Where the platform sends its webhook. */
+            /** @description The URL to which the platform sends its webhook. */
             url: string;
             /** @description Until when the secret before the last rotation is accepted. */
             previousSecretUntil: string | null;
@@ -2009,12 +2017,12 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             updatedAt: string;
-            /** @description What the platform signs with. It is shown once. */
+            /** @description The secret with which the platform signs. It is shown once. */
             secret: string;
         };
         /**
          * InteractionAnswer
-         * @description `type` 1: answer to a ping; 4: a message; 7: replaces the message with the button.
+         * @description `type` 1: the answer to a ping. 4: a message. 7: a message that replaces the message with the button.
          */
         InteractionAnswer: {
             type: number;
@@ -2022,7 +2030,7 @@ export interface components {
         };
         /**
          * InteractionData
-         * @description A message. `flags` 64: only the chat user sees it.
+         * @description A message. `flags` 64: visible only to the chat user.
          */
         InteractionData: {
             content: string;
@@ -2066,13 +2074,14 @@ export interface components {
          */
         InvitationPage: {
             data: components["schemas"]["Invitation"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * Issue
-         * @description One invalid field of a request. `path` is its JSON path or query name, `code` a machine-readable reason.
+         * @description One invalid field of a request. `path` is its JSON path or the name of the query parameter, and `code` is a
+         *         machine-readable reason.
          */
         Issue: {
             path: string;
@@ -2081,7 +2090,7 @@ export interface components {
         };
         /**
          * IssueActivity
-         * @description What happened to an issue. `principalId` null: the service itself.
+         * @description An event in the history of an issue. `principalId` is null if the service itself changed the issue.
          */
         IssueActivity: {
             id: string;
@@ -2102,26 +2111,26 @@ export interface components {
          */
         IssueActivityPage: {
             data: components["schemas"]["IssueActivity"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * IssueChange
-         * @description Changes to an issue; omitted fields stay as they are.
+         * @description Changes to an issue. Omitted fields are not changed.
          */
         IssueChange: {
             status?: components["schemas"]["IssueStatus"];
             /** @description Must be a printable version of at most 200 characters, without surrounding spaces. With the status `resolved`: fixed in this release. */
             resolvedInRelease?: string;
             /**
-             * @description With `resolved`: fixed in the release after the project's latest.
+             * @description With the status `resolved`: fixed in the release that follows the project's latest release.
              * @default false
              */
             resolvedInNextRelease: boolean;
-            /** @description With `ignored`: an RFC 3339 time in the future. */
+            /** @description With the status `ignored`: an RFC 3339 time in the future at which the issue is unresolved again. */
             ignoredUntil?: string;
-            /** @description With `ignored`: until so many more occur. */
+            /** @description With the status `ignored`: the number of further occurrences after which the issue is unresolved again. */
             ignoredOccurrences?: number;
             assigneePrincipalId?: string | null;
         };
@@ -2136,7 +2145,7 @@ export interface components {
             /** @description Must consist of lowercase letters, digits and hyphens, such as `github`. */
             system: string;
             externalId: string;
-            /** @description State of the item; null: not known. */
+            /** @description State of the item. `null`: not known. */
             state: components["schemas"]["LinkState"] | null;
             createdBy: string | null;
             /**
@@ -2152,7 +2161,7 @@ export interface components {
         };
         /**
          * IssueLinkChange
-         * @description Changes to a link; omitted fields stay as they are.
+         * @description Changes to a link. Omitted fields are not changed.
          */
         IssueLinkChange: {
             /** @description Must be an http or https URL without credentials. */
@@ -2166,13 +2175,13 @@ export interface components {
          */
         IssueLinkPage: {
             data: components["schemas"]["IssueLink"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * IssueMerge
-         * @description The issues to merge into the one in the path.
+         * @description The issues to merge into the issue in the path.
          */
         IssueMerge: {
             issueIds: string[];
@@ -2186,12 +2195,12 @@ export interface components {
             /** @description `cursor` of the next page. Null: this is the last page. */
             nextCursor: string | null;
             hasMore: boolean;
-            /** @description Null: every error has an issue. */
+            /** @description `null` if every error has an issue. */
             untracked: components["schemas"]["UntrackedErrors"] | null;
         };
         /**
          * IssueSort
-         * @description Orders of a list, each descending.
+         * @description Sort orders of the list, all descending.
          * @enum {unknown}
          */
         IssueSort: "count" | "firstSeen" | "lastSeen";
@@ -2203,25 +2212,25 @@ export interface components {
         IssueStatus: "ignored" | "resolved" | "unresolved";
         /**
          * IssueSuspects
-         * @description The commits that may have caused an issue, the likeliest first.
+         * @description The commits that may have caused an issue, the most likely first.
          */
         IssueSuspects: {
             /** @description The release of the first occurrence. */
             firstBadRelease: string | null;
-            /** @description The latest release of the project before that one. */
+            /** @description The latest release of the project before `release`. */
             previousRelease: string | null;
             basis: components["schemas"]["Basis"];
             /** @description The application's own frames, innermost first. */
             frames: components["schemas"]["StackFrame"][];
             commits: components["schemas"]["SuspectCommit"][];
-            /** @description False: there are more commits, files or frames than were considered. */
+            /** @description False if there are more commits, files or frames than were considered. */
             complete: boolean;
             /** @description Why there are no suspects, in words. */
             note: string | null;
         };
         /**
          * Issuer
-         * @description Who has made the bundle.
+         * @description The issuer, which created the bundle.
          */
         Issuer: {
             id: string;
@@ -2235,7 +2244,7 @@ export interface components {
          */
         IssuerKeyBody: {
             id: string;
-            /** @description `issuer.id` of its bundles. */
+            /** @description `issuer.id` of the issuer's bundles. */
             issuer: string;
             name: string;
             keyId: string;
@@ -2260,7 +2269,7 @@ export interface components {
         };
         /**
          * IssuerKeyChange
-         * @description Changes to a key; omitted fields stay as they are. `validUntil` null: without end.
+         * @description Changes to a key. Omitted fields are not changed. `validUntil` null: the validity does not end.
          */
         IssuerKeyChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -2276,7 +2285,7 @@ export interface components {
         };
         /**
          * IssuerKeyRevocation
-         * @description Why the key is revoked.
+         * @description The reason of the revocation.
          */
         IssuerKeyRevocation: {
             /**
@@ -2299,7 +2308,7 @@ export interface components {
         };
         /**
          * Key
-         * @description A key for filters and groups. `numeric`: its value is a finite number in all of these spans.
+         * @description A key for filters and groups. `numeric`: whether its value is a finite number in all of these spans.
          */
         Key: {
             key: string;
@@ -2308,13 +2317,13 @@ export interface components {
         };
         /**
          * KeyAlgorithm
-         * @description What a key signs with.
+         * @description The signature algorithm of a key.
          * @enum {unknown}
          */
         KeyAlgorithm: "ECDSA_P256" | "ED25519";
         /**
          * KeyChange
-         * @description Changes to a key; omitted fields stay as they are. `rate` null: the configured default.
+         * @description Changes to a key. Omitted fields are not changed. `rate` null: the configured default.
          */
         KeyChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -2328,7 +2337,7 @@ export interface components {
          */
         KeyPage: {
             data: components["schemas"]["ProjectKey"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -2347,7 +2356,7 @@ export interface components {
         KeyStatus: "ACTIVE" | "EXPIRED" | "NOT_YET_VALID" | "REVOKED";
         /**
          * Keys
-         * @description Built-in fields and attributes, those of most spans first, then by key.
+         * @description Built-in fields and attributes, sorted by the number of spans, then by key.
          */
         Keys: {
             data: components["schemas"]["Key"][];
@@ -2369,14 +2378,14 @@ export interface components {
         };
         /**
          * Link
-         * @description A link of a span to another, which may be stored elsewhere.
+         * @description A link of a span to another span, which may be stored elsewhere.
          */
         Link: {
             traceId: string | null;
             spanId: string | null;
             /** @description Null if it was not sent. */
             traceState: string | null;
-            /** @description By key; each value has its original type. */
+            /** @description Values by key. Each value has its original type. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -2386,13 +2395,13 @@ export interface components {
         };
         /**
          * LinkState
-         * @description The state of what a link points to.
+         * @description The state of the item that a link points to.
          * @enum {unknown}
          */
         LinkState: "closed" | "open";
         /**
          * LinkedIdentity
-         * @description A user of a provider, and the member who it is.
+         * @description A user of a provider, and the linked member.
          */
         LinkedIdentity: {
             id: string;
@@ -2400,7 +2409,7 @@ export interface components {
             /** @description NameID of SAML, `sub` of OIDC. */
             subject: string;
             principalId: string;
-            /** @description As the provider last named it; the account may have another. */
+            /** @description The last address from the provider. The account may have another. */
             email: string;
             /**
              * Format: date-time
@@ -2419,16 +2428,16 @@ export interface components {
          */
         LinkedIdentityPage: {
             data: components["schemas"]["LinkedIdentity"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ListedErrorGroup
-         * @description An error of a list, and its number of occurrences in each of 24 equal parts of `range`, zeros included.
+         * @description An error in a list, with its number of occurrences in each of 24 equal parts of `range`, including zeros.
          */
         ListedErrorGroup: {
-            /** @description Identifies the error across releases. */
+            /** @description The fingerprint: identifies the error in all releases. */
             fingerprint: string;
             /** @description `exception.type`. */
             type: string | null;
@@ -2440,7 +2449,7 @@ export interface components {
             firstSeen: string | null;
             /** @description Last occurrence in the window; null if there is none. */
             lastSeen: string | null;
-            /** @description First stored occurrence in the project, whatever the window and the filters; not before `from`: the error is new. Null if there are too many occurrences to read for it. */
+            /** @description First stored occurrence in the project, independent of the window and the filters. If it is not before `from`, the error is new. Null if the project has too many occurrences to find it. */
             firstEver: string | null;
             /** @description The release of the first occurrence. */
             firstRelease: string | null;
@@ -2449,7 +2458,7 @@ export interface components {
             latestOccurrenceId: string | null;
             /** @description Number of distinct traces with an occurrence. */
             traces: number;
-            /** @description False: `traces` is an estimate, because there are too many to count in memory. */
+            /** @description False: `traces` is an estimate, because there are too many traces to count in memory. */
             tracesExact: boolean;
             /** @description False: there are too many releases, environments or services to count in memory. For each kind with more than 20 values, the count and the list of the most frequent are estimates. */
             facetsExact: boolean;
@@ -2465,7 +2474,7 @@ export interface components {
             /** @description Number of distinct values; null counts as one. */
             serviceCount: number;
             sources: components["schemas"]["SourceExtent"][];
-            /** @description Null: it has no issue (yet). Absent while the service cannot read issues, which are in the relational database. */
+            /** @description Null: the error has no issue (yet). Absent while the service cannot read issues, which are in the relational database. */
             issue?: components["schemas"]["ErrorIssue"] | null;
             series: [
                 number,
@@ -2511,7 +2520,7 @@ export interface components {
              * @enum {string}
              */
             timeSource: "time" | "observedTime" | "receiveTime";
-            /** @description Time at which a collector observed it. */
+            /** @description Time at which a collector observed the record. */
             observedTime: string | null;
             /** @description The record's trace. */
             traceId: string | null;
@@ -2524,9 +2533,9 @@ export interface components {
             severityText: string | null;
             /** @description Null if it was not sent. */
             eventName: string | null;
-            /** @description Of any type, as received. */
+            /** @description The body as received, of any type. */
             body: components["schemas"]["SentJson"];
-            /** @description `deployment.environment.name`, else `unknown`. */
+            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -2540,7 +2549,7 @@ export interface components {
             droppedAttributesCount: number;
             resource: components["schemas"]["Resource"];
             scope: components["schemas"]["InstrumentationScope"];
-            /** @description Truncated values: JSON Pointer into this record and size in bytes as sent. The pointer of a truncated key is the pointer of its attribute and `/#`. Empty if nothing was truncated. */
+            /** @description Truncated values, each with a JSON Pointer into this record and its size in bytes as sent. The pointer to a truncated key is the pointer to its attribute, followed by `/#`. Empty if nothing was truncated. */
             truncations: {
                 path: string;
                 bytes: number;
@@ -2552,7 +2561,7 @@ export interface components {
          */
         LogContext: {
             /**
-             * @description `trace`: the records of its trace. `service`: if its trace has none, those of its service and environment within an hour.
+             * @description `trace`: the log records of its trace. `service`: if its trace has none, the log records of its service and environment within an hour.
              * @enum {string}
              */
             of: "trace" | "service";
@@ -2562,8 +2571,8 @@ export interface components {
         };
         /**
          * LogCounts
-         * @description The log records in `range`: the number of each group as a whole, and over time. `intervalSeconds` is null if no
-         *         series were requested.
+         * @description The number of log records in `range`: for each group, and for each interval of each group. `intervalSeconds` is
+         *         null if no series was requested.
          */
         LogCounts: {
             groupBy: string | null;
@@ -2579,7 +2588,7 @@ export interface components {
         };
         /**
          * LogCountsRequest
-         * @description The log records to count. `intervalSeconds`: 0 for no series. A null field is the same as an absent one.
+         * @description The log records to count. `intervalSeconds`: 0 for no series. A null field means the same as a missing field.
          */
         LogCountsRequest: {
             /** @default null */
@@ -2607,7 +2616,7 @@ export interface components {
         };
         /**
          * LogKey
-         * @description A key for filters and groups. `numeric`: its value is a finite number in all of these records.
+         * @description A key for filters and groups. `numeric`: whether its value is a finite number in all of these records.
          */
         LogKey: {
             key: string;
@@ -2616,8 +2625,8 @@ export interface components {
         };
         /**
          * LogKeys
-         * @description Built-in fields and attributes of the log records in `range`, those of most records first, then by key.
-         *         `scanned` is the number of these records; `scanTruncated`: the window has older ones, too.
+         * @description Built-in fields and attributes of the log records in `range`, sorted by the number of records, then by key.
+         *         `scanned` is the number of records that were read. `scanTruncated`: the window has older records that were not read.
          */
         LogKeys: {
             data: components["schemas"]["LogKey"][];
@@ -2646,7 +2655,7 @@ export interface components {
         };
         /**
          * LogPoint
-         * @description The records of the interval that begins at `bucket`, within `range`.
+         * @description The records in `range` of the interval that begins at `bucket`.
          */
         LogPoint: {
             /** Format: date-time */
@@ -2655,7 +2664,7 @@ export interface components {
         };
         /**
          * LogSeries
-         * @description One point for every interval of the range.
+         * @description A series with one point for every interval of the range.
          */
         LogSeries: {
             group: string | null;
@@ -2663,8 +2672,9 @@ export interface components {
         };
         /**
          * LogTail
-         * @description Log records, newest first. Pass `next` as `after` to get those that come after them. `truncated`: more came since
-         *         the previous answer than this one shows, or that was more than a minute ago; what is not shown will not be shown.
+         * @description Log records, newest first. Pass `next` as `after` to get later records. `truncated`: some records were left out,
+         *         because too many have been written since the previous response, or because it was more than a minute ago. Later
+         *         responses do not show them either.
          */
         LogTail: {
             data: components["schemas"]["Log"][];
@@ -2673,12 +2683,12 @@ export interface components {
         };
         /**
          * Login
-         * @description Credentials. `orgSlug` selects the organization, and with it the account. Without it, it is the account that has
-         *         verified the address if the password is right for it, else the one of the others that it is right for.
+         * @description Credentials. `orgSlug` selects the organization and its account. Without `orgSlug`, the account that has verified
+         *         the address is used if the password is right for it, otherwise another account that has this password.
          */
         Login: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -2687,7 +2697,7 @@ export interface components {
             /** @default null */
             orgSlug: string | null;
             /**
-             * @description The challenge of a 429 to an earlier attempt; `proof` solves it.
+             * @description The challenge in the 429 of an earlier attempt, solved by `proof`.
              * @default null
              */
             challenge: string | null;
@@ -2715,7 +2725,7 @@ export interface components {
         };
         /**
          * LoginUser
-         * @description Who has logged in.
+         * @description The user who has logged in.
          */
         LoginUser: {
             id: string;
@@ -2725,7 +2735,7 @@ export interface components {
         };
         /**
          * MadeInvitation
-         * @description A new invitation, with its secret unless that was mailed.
+         * @description A new invitation. It contains the secret, unless the secret was mailed.
          */
         MadeInvitation: {
             id: string;
@@ -2747,12 +2757,12 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             expiresAt: string;
-            /** @description The secret that accepts the invitation. Returned only in this response; null if it was mailed. */
+            /** @description The secret that accepts the invitation. Returned only in this response. Null if it was mailed. */
             inviteToken: string | null;
         };
         /**
          * MadeKey
-         * @description A new key; the only response that holds its secret, alone and inside a DSN.
+         * @description A new key. Only this response contains its secret, alone and inside a DSN.
          */
         MadeKey: {
             id: string;
@@ -2761,7 +2771,7 @@ export interface components {
             /** @description The last four characters of the secret. */
             hint: string;
             enabled: boolean;
-            /** @description Requests per second. Null: the configured default. 0: unlimited; only the operator sets it. */
+            /** @description Requests per second. `null`: the configured default. 0: unlimited, which only the operator can set. */
             rate: number | null;
             /**
              * Format: date-time
@@ -2791,9 +2801,9 @@ export interface components {
              */
             createdAt: string;
             expiresAt: string | null;
-            /** @description To the minute. */
+            /** @description Updated at most once per minute. */
             lastUsedAt: string | null;
-            /** @description In the future for a token that was rotated. */
+            /** @description May be in the future if the token was rotated. */
             revokedAt: string | null;
             /** @description The secret, for `Authorization: Bearer`. Returned only in this response. */
             token: string;
@@ -2802,7 +2812,7 @@ export interface components {
         };
         /**
          * MadeToken
-         * @description A new token; the only response that holds its secret.
+         * @description A new token. Only this response has its secret.
          */
         MadeToken: {
             id: string;
@@ -2830,7 +2840,7 @@ export interface components {
         };
         /**
          * MatchingRule
-         * @description A rule that matches.
+         * @description A rule that matches the action.
          */
         MatchingRule: {
             /** @description Null for the built-in rules and the fallback. */
@@ -2851,7 +2861,7 @@ export interface components {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
             email: string | null;
-            /** @description Whether the account has verified its address. If not, it can join no other organization. Always false for agents and services. */
+            /** @description Whether the account has verified its address. If not, it cannot join other organizations. Always false for agents and services. */
             emailVerified: boolean;
             role: components["schemas"]["Role"];
             ownerPrincipalId: string | null;
@@ -2868,19 +2878,19 @@ export interface components {
          */
         MemberPage: {
             data: components["schemas"]["Member"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * MfaTrust
-         * @description When a login through the provider counts as one with a second factor.
+         * @description When a login through the provider counts as a login with a second factor.
          * @enum {unknown}
          */
         MfaTrust: "ALWAYS" | "ASSERTED" | "NEVER";
         /**
          * MitigationApplied
-         * @description A measure that was taken until the change is out.
+         * @description A temporary measure until the change is released.
          */
         MitigationApplied: {
             mitigationId: string;
@@ -2924,7 +2934,7 @@ export interface components {
         };
         /**
          * MitigationApproval
-         * @description Who approved a mitigation.
+         * @description The approval of a mitigation.
          */
         MitigationApproval: {
             requestId: string | null;
@@ -2937,7 +2947,7 @@ export interface components {
         };
         /**
          * MitigationInverse
-         * @description What undoes a mitigation.
+         * @description The action that reverses a mitigation.
          */
         MitigationInverse: {
             actionType: string;
@@ -2946,7 +2956,7 @@ export interface components {
         };
         /**
          * MitigationVerification
-         * @description Whether a mitigation has helped.
+         * @description The evidence whether a mitigation helped.
          */
         MitigationVerification: {
             signal: string;
@@ -2961,7 +2971,7 @@ export interface components {
         };
         /**
          * ModelAttribution
-         * @description Who, or which model, wrote the change.
+         * @description The person or the model that wrote the change.
          */
         ModelAttribution: {
             authorKind: components["schemas"]["AuthorKind"];
@@ -2977,7 +2987,7 @@ export interface components {
         };
         /**
          * ModelAttributionClaim
-         * @description A claim: who or what wrote the patch.
+         * @description A claim: a person or a model wrote the patch.
          */
         ModelAttributionClaim: {
             /** @enum {unknown} */
@@ -3035,19 +3045,19 @@ export interface components {
          * @description The change event to record.
          */
         NewChange: {
-            /** @description What changed: `flag` is a feature flag. */
+            /** @description The kind of change. `flag` is a feature flag. */
             kind: components["schemas"]["ChangeKind"];
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             title: string;
             /**
-             * @description Must be the slug of its project. Null: it concerns all projects.
+             * @description Must be the slug of the project. `null`: the change concerns all projects.
              * @default null
              */
             project: string | null;
             /** @default null */
             detail: string | null;
             /**
-             * @description Must be an RFC 3339 time, at most 400 days ago: when it happened, by default now.
+             * @description Must be an RFC 3339 time, at most 400 days ago. It is the time of the change, by default the current time.
              * @default null
              */
             at: string | null;
@@ -3060,7 +3070,7 @@ export interface components {
             /** @default null */
             url: string | null;
             /**
-             * @description Must be one line: a change that is recorded again with the same key is the same event.
+             * @description Must be one line. Recording a change again with the same key changes nothing.
              * @default null
              */
             dedupeKey: string | null;
@@ -3073,12 +3083,12 @@ export interface components {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
             kind: components["schemas"]["Kind"];
-            /** @description Depends on the kind; write-only. `chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. `email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`. */
+            /** @description The fields depend on the kind. Write-only. `chat-a`: `webhookUrl`, or `botToken` and `channel`. `chat-b`: `webhookUrl`. `webhook`: `url`, `secret` (`whsec_...`), `previousSecret`?, `headers`?. `email`: `to`, up to 20 addresses. `pager`: `routingKey`, `severity`?. `teams`: `workflowUrl`. */
             config: components["schemas"]["SentJson"];
             /** @default true */
             enabled: boolean;
             /**
-             * @description `org` requires the role ADMIN or OWNER.
+             * @description `org` requires the role ADMIN or OWNER. Such a channel belongs to the whole organization.
              * @default project
              */
             scope: components["schemas"]["ChannelScope"];
@@ -3088,16 +3098,17 @@ export interface components {
          * @description A domain to prove.
          */
         NewDomain: {
-            /** @description Must be a domain name of two labels or more, an internationalized one in its ASCII form (xn--). */
+            /** @description Must be a domain name of at least two labels. An internationalized name must be in its ASCII form (xn--). */
             domain: string;
         };
         /**
          * NewFilterErasure
-         * @description What to erase: at least one of `filters`, `from` and `to`. To erase everything, delete the project.
+         * @description The items to erase: at least one of `filters`, `from` and `to` is required. To erase everything, delete the
+         *         project.
          */
         NewFilterErasure: {
             /**
-             * @description Filters as in explore: `{key, op, value}`, of which an item must match all.
+             * @description Filters as in explore: `{key, op, value}`. Only items that match all filters are erased.
              * @default []
              */
             filters: {
@@ -3126,10 +3137,10 @@ export interface components {
         };
         /**
          * NewIntegration
-         * @description The integration to create. Without `secret` it gets a new one.
+         * @description The integration to create. If `secret` is left out, Sluice generates one.
          */
         NewIntegration: {
-            /** @description The system that sends. */
+            /** @description The system that sends webhooks. */
             kind: components["schemas"]["IntegrationKind"];
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
@@ -3150,7 +3161,7 @@ export interface components {
         };
         /**
          * NewInvitation
-         * @description The address to invite, and the role.
+         * @description The address to invite, and the role of the new member.
          */
         NewInvitation: {
             /** @description Must be an e-mail address. */
@@ -3164,7 +3175,7 @@ export interface components {
         };
         /**
          * NewIssueLink
-         * @description The link to create. `system` and `externalId` are taken from the address if they are left out.
+         * @description The link to create. If `system` and `externalId` are left out, they are taken from the address.
          */
         NewIssueLink: {
             /** @description Must be an http or https URL without credentials. */
@@ -3180,7 +3191,8 @@ export interface components {
         };
         /**
          * NewIssuerKey
-         * @description The public key to register. `keyId` is by default `sha256:` and the digest of the key, `validFrom` now.
+         * @description The public key to register. `keyId` is by default `sha256:` and the digest of the key, `validFrom` the present
+         *         time.
          */
         NewIssuerKey: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -3206,12 +3218,12 @@ export interface components {
         };
         /**
          * NewPolicy
-         * @description The policy to create; without `projectSlug` it applies to the whole organization.
+         * @description The policy to create. Without `projectSlug`, the policy applies to the whole organization.
          */
         NewPolicy: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an action; * matches one segment, a trailing ** one or more, ** alone every action. */
+            /** @description Must be an action in which * matches one segment and a trailing ** one or more segments, or ** alone, which matches every action. */
             actionPattern: string;
             effect: components["schemas"]["Effect"];
             riskClass: components["schemas"]["RiskClass"];
@@ -3252,7 +3264,7 @@ export interface components {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
             /**
-             * @description Its scopes never exceed those of its owner.
+             * @description The scopes of an agent or service never exceed the scopes of its owner.
              * @default MEMBER
              * @enum {unknown}
              */
@@ -3272,13 +3284,13 @@ export interface components {
         };
         /**
          * NewProposalReport
-         * @description What is known of a proposal now. Fields that are left out stay as they were reported before; so do its issues, if
-         *         both `body` and `issues` are left out.
+         * @description The current data of a proposal. Fields that are left out keep the values of earlier reports. The issues of the
+         *         proposal are kept if both `body` and `issues` are left out.
          */
         NewProposalReport: {
             /** @description Must be the name of a repository, printable and without spaces, such as `shop/checkout`. */
             repository: string;
-            /** @description Its number or name in the repository. */
+            /** @description The number or name of the proposal in the repository. */
             number: string;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             title: string;
@@ -3290,7 +3302,7 @@ export interface components {
             /** @default null */
             headSha: string | null;
             /**
-             * @description Must be a complete hash, in hexadecimal digits: that of the commit that merged it.
+             * @description Must be a complete hash, in hexadecimal digits. It names the commit that merged the proposal.
              * @default null
              */
             mergeSha: string | null;
@@ -3299,7 +3311,7 @@ export interface components {
             /** @default null */
             url: string | null;
             /**
-             * @description Must be an RFC 3339 time, 1970 or later, not in the future: when the platform last changed it; by default now. An older report changes nothing.
+             * @description Must be an RFC 3339 time, 1970 or later, not in the future. It is the time at which the platform last changed the proposal, by default the current time. An older report changes nothing.
              * @default null
              */
             changedAt: string | null;
@@ -3308,7 +3320,7 @@ export interface components {
         };
         /**
          * NewReleaseReport
-         * @description What is reported of a release. Fields that are left out stay as they were reported before.
+         * @description A report of a release. Fields that are left out keep the values of earlier reports.
          */
         NewReleaseReport: {
             /** @description Must be a printable version of at most 200 characters, without surrounding spaces. */
@@ -3317,32 +3329,32 @@ export interface components {
             /** @default null */
             repository: string | null;
             /**
-             * @description Must consist of printable characters. The commit, tag or branch that it was built from.
+             * @description Must consist of printable characters. It names the commit, tag or branch from which the release was built.
              * @default null
              */
             ref: string | null;
             /** @default null */
             url: string | null;
             /**
-             * @description Must be an RFC 3339 time, 1970 or later, at most one day ahead. By default the time of the first report.
+             * @description Must be an RFC 3339 time, 1970 or later, at most one day ahead. The default is the time of the first report.
              * @default null
              */
             releasedAt: string | null;
             /**
-             * @description Must consist of printable characters. Where it is released: the change event has it.
+             * @description Must consist of printable characters. It names the environment of the release, which the change event contains.
              * @default null
              */
             environment: string | null;
             /**
-             * @description Newest first. Longer lists go in several reports.
+             * @description Commits, newest first. Split longer lists into several reports.
              * @default []
              */
             commits: components["schemas"]["ReportedCommit"][];
         };
         /**
          * NewRequest
-         * @description The action to approve. `notify` is true by default if `channelIds` is set; without `channelIds` it means every
-         *         enabled channel of the organization, and of the project of `projectTag`.
+         * @description The action to approve. `notify` is true by default if `channelIds` is set. Without `channelIds`, `notify` selects
+         *         all enabled channels of the organization, and of the project that `projectTag` names.
          */
         NewRequest: {
             /** @description Must be 2 to 8 lower-case segments joined by dots, such as `domain.verb`. */
@@ -3352,7 +3364,7 @@ export interface components {
             /** @description Must consist of visible characters, without leading or trailing spaces. */
             targetId: string;
             /**
-             * @description Slug of a project, whose policies also apply.
+             * @description Slug of a project. The policies of the project apply, too.
              * @default null
              */
             projectTag: string | null;
@@ -3373,10 +3385,10 @@ export interface components {
         NewSavedView: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an address of the page: `/ui/`, segments that begin with a letter or digit, and a query, in visible ASCII without `//`, backslashes, quotes, angle brackets and a fragment. */
+            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It consists of visible ASCII characters without `//`, backslashes, quotes, angle brackets and a fragment. */
             path: string;
             /**
-             * @description Whether everybody sees it who may read the project. Viewers cannot share.
+             * @description Whether every member who may read the project sees the view. Viewers cannot share.
              * @default false
              */
             shared: boolean;
@@ -3396,13 +3408,14 @@ export interface components {
         };
         /**
          * NewSink
-         * @description The sink to create. `streams` defaults to all four; `config` depends on the kind, and may be completed later.
+         * @description The sink to create. By default all four streams are exported. The fields of `config` depend on the kind, and
+         *         missing fields may be sent later.
          */
         NewSink: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
             kind: components["schemas"]["SinkKind"];
-            /** @description What is exported, each once. */
+            /** @description The streams to export. Each is named once. */
             streams?: components["schemas"]["Stream"][];
             /** @default {} */
             config: {
@@ -3411,7 +3424,7 @@ export interface components {
         };
         /**
          * NewToken
-         * @description The token to create. Without `scopes`: all scopes of the creating token; without `expiresInDays`: no expiry.
+         * @description The token to create. Without `scopes`: all scopes of the creating token. Without `expiresInDays`: no expiry.
          */
         NewToken: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -3423,7 +3436,7 @@ export interface components {
         };
         /**
          * NoiseBand
-         * @description The range in which a difference says nothing.
+         * @description The range of differences that are only noise.
          */
         NoiseBand: {
             known: boolean;
@@ -3436,7 +3449,7 @@ export interface components {
         };
         /**
          * NormalizationRule
-         * @description A rule that made traces comparable, and how often.
+         * @description A rule that made traces comparable, and how often it was applied.
          */
         NormalizationRule: {
             ruleId: string;
@@ -3444,7 +3457,7 @@ export interface components {
         };
         /**
          * NotReplayed
-         * @description How many samples were left out, and why.
+         * @description The number of samples that were not replayed, and the reason.
          */
         NotReplayed: {
             reason: string;
@@ -3452,7 +3465,7 @@ export interface components {
         };
         /**
          * NotificationChannel
-         * @description A channel, without its config. `projectId` is null for one of the whole organization.
+         * @description A channel, without its config. `projectId` is null for a channel of the whole organization.
          */
         NotificationChannel: {
             id: string;
@@ -3478,9 +3491,9 @@ export interface components {
          * @description An error occurrence as lists show it.
          */
         Occurrence: {
-            /** @description Opaque and stable. */
+            /** @description The id of the occurrence: opaque and stable. */
             id: string;
-            /** @description Identifies the error across releases. */
+            /** @description The fingerprint: identifies the error in all releases. */
             fingerprint: string;
             /**
              * Format: date-time
@@ -3493,7 +3506,7 @@ export interface components {
             /** @description `exception.message`. */
             message: string | null;
             /**
-             * @description Where it was recorded: a span event or a log record.
+             * @description Where the error was recorded: in a span event or in a log record.
              * @enum {string}
              */
             source: "span" | "log";
@@ -3518,9 +3531,9 @@ export interface components {
          * @description The full record of an error occurrence.
          */
         OccurrenceRecord: {
-            /** @description Opaque and stable. */
+            /** @description The id of the occurrence: opaque and stable. */
             id: string;
-            /** @description Identifies the error across releases. */
+            /** @description The fingerprint: identifies the error in all releases. */
             fingerprint: string;
             /**
              * Format: date-time
@@ -3533,7 +3546,7 @@ export interface components {
             /** @description `exception.message`. */
             message: string | null;
             /**
-             * @description Where it was recorded: a span event or a log record.
+             * @description Where the error was recorded: in a span event or in a log record.
              * @enum {string}
              */
             source: "span" | "log";
@@ -3544,7 +3557,7 @@ export interface components {
             release: string | null;
             /** @description `exception.stacktrace`, as received. */
             stacktrace: string | null;
-            /** @description The same with the frames of the sources, by the source maps of the release; null if no frame has a source map. */
+            /** @description The stack trace with frames of the original sources, resolved with the source maps of the release. Null if no frame has a source map. */
             resolvedStacktrace: string | null;
             /**
              * Format: date-time
@@ -3552,14 +3565,14 @@ export interface components {
              * @example 2026-11-20T15:17:03.123456789Z
              */
             raisedAt: string;
-            /** @description Its span; null if it has none or the span is not stored. */
+            /** @description The span of the occurrence; null if it has none, or if the span is not stored. */
             span: components["schemas"]["Span"] | null;
-            /** @description Null if it has neither a trace nor a service. */
+            /** @description Log records around the occurrence; null if it has neither a trace nor a service. */
             logs: components["schemas"]["LogContext"] | null;
         };
         /**
          * Op
-         * @description Comparison operator of a filter. An absent value matches neq, not_contains, not_in and not_exists.
+         * @description Comparison operator of a filter. If the key is absent, neq, not_contains, not_in and not_exists match.
          * @enum {unknown}
          */
         Op: "contains" | "ends_with" | "eq" | "exists" | "gt" | "gte" | "in" | "lt" | "lte" | "neq" | "not_contains" | "not_exists" | "not_in" | "regex" | "starts_with";
@@ -3575,7 +3588,7 @@ export interface components {
             name: string;
             /** @description Monthly quota of spans and log records (calendar month, UTC). 0: unlimited. */
             monthlyItems: number;
-            /** @description Usage of this month, as gateways have reported so far. */
+            /** @description Usage of this month that gateways have reported so far. */
             usedItems: number;
             /**
              * Format: date-time
@@ -3593,7 +3606,7 @@ export interface components {
         };
         /**
          * OtlpError
-         * @description A google.rpc.Status, together with the `error` of every other error response.
+         * @description A google.rpc.Status, with the `error` object that all error responses of Sluice have.
          */
         OtlpError: {
             /** @description A google.rpc.Code. */
@@ -3606,7 +3619,7 @@ export interface components {
         };
         /**
          * OwnOrganization
-         * @description An organization that the user is a member of. `current`: the one that this session is in.
+         * @description An organization that the user is a member of. `current`: whether this session is in the organization.
          */
         OwnOrganization: {
             id: string;
@@ -3619,14 +3632,14 @@ export interface components {
         };
         /**
          * OwnOrganizations
-         * @description Organizations that the user may log in to, by slug.
+         * @description Organizations that the user may log in to, sorted by slug.
          */
         OwnOrganizations: {
             data: components["schemas"]["OwnOrganization"][];
         };
         /**
          * PasswordChange
-         * @description The current password, if there is one, and the new one.
+         * @description The current password, if the account has one, and the new password.
          */
         PasswordChange: {
             password: string;
@@ -3646,7 +3659,7 @@ export interface components {
         };
         /**
          * PatchOrigin
-         * @description Where the patch comes from.
+         * @description The origin of the patch.
          */
         PatchOrigin: {
             /** @enum {unknown} */
@@ -3669,7 +3682,7 @@ export interface components {
         };
         /**
          * PatchOriginClaim
-         * @description A claim: where the patch comes from.
+         * @description A claim: the origin of the patch.
          */
         PatchOriginClaim: {
             /** @enum {unknown} */
@@ -3686,8 +3699,8 @@ export interface components {
         };
         /**
          * PaymentReceipt
-         * @description What an event did. `duplicate`: it was handled before, and nothing has changed. `reason`: why it was not
-         *         handled.
+         * @description The result of an event. `duplicate`: the event was handled before, and nothing was changed now. `reason`: why the
+         *         event was not handled.
          */
         PaymentReceipt: {
             received: boolean;
@@ -3699,7 +3712,7 @@ export interface components {
         };
         /**
          * Point
-         * @description The spans that start in the interval that begins at `bucket`, within `range`.
+         * @description The spans in `range` that start in the interval which begins at `bucket`.
          */
         Point: {
             /** Format: date-time */
@@ -3709,12 +3722,12 @@ export interface components {
         };
         /**
          * PolicyChange
-         * @description Changes to a policy; omitted fields stay as they are. Existing requests are not affected.
+         * @description Changes to a policy. Omitted fields are not changed. Existing requests are not affected.
          */
         PolicyChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name?: string;
-            /** @description Must be an action; * matches one segment, a trailing ** one or more, ** alone every action. */
+            /** @description Must be an action in which * matches one segment and a trailing ** one or more segments, or ** alone, which matches every action. */
             actionPattern?: string;
             effect?: components["schemas"]["Effect"];
             riskClass?: components["schemas"]["RiskClass"];
@@ -3735,13 +3748,13 @@ export interface components {
          */
         PolicyPage: {
             data: components["schemas"]["ApprovalPolicy"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * PostPatch
-         * @description What the patch did to the divergence.
+         * @description The effect of the patch on the divergence.
          */
         PostPatch: {
             /** @enum {unknown} */
@@ -3752,7 +3765,7 @@ export interface components {
         };
         /**
          * PrincipalChange
-         * @description Changes to an agent or service; omitted fields stay as they are.
+         * @description Changes to an agent or service. Omitted fields are not changed.
          */
         PrincipalChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -3762,13 +3775,13 @@ export interface components {
         };
         /**
          * PrincipalKind
-         * @description The kind of a principal; agents and services have an owner.
+         * @description The kind of a principal. Agents and services have an owner.
          * @enum {unknown}
          */
         PrincipalKind: "agent" | "service" | "user";
         /**
          * Probe
-         * @description Result of the last probe of a dependency; `error` is null if it is available, else a generic reason.
+         * @description The result of the last probe of a dependency. `error` is null if it is available, otherwise a generic reason.
          */
         Probe: {
             name: string;
@@ -3786,23 +3799,23 @@ export interface components {
             slug: string;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Values of attributes whose keys contain one of these words are scrubbed, as are those of built-in words. */
+            /** @description Values of attributes are scrubbed if their key contains one of these words or of the built-in words. */
             sensitiveWords: string[];
             /**
              * Format: date-time
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description Age at which spans and log records are deleted, in days. Null: that of the settings. */
+            /** @description Age in days after which spans and log records are deleted. `null`: the retention in the settings. */
             retentionDays: number | null;
-            /** @description What a merge of a fix does to its issues: they are resolved in the next release (`next_release`), or at once (`now`). */
+            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or at once (`now`). */
             resolveOnMerge: components["schemas"]["ResolveOnMerge"];
-            /** @description Complete keys of attributes, as stored, whose values are not scrubbed for their key. Card and social security numbers in them are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted. */
+            /** @description Complete attribute keys, as stored. The values of these attributes are not scrubbed because of their key. Card and social security numbers in the values are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted. */
             exemptKeys: string[];
         };
         /**
          * ProjectChange
-         * @description Changes to a project; omitted fields stay as they are. `sensitiveWords` and `exemptKeys` replace the complete
+         * @description Changes to a project. Omitted fields are not changed. `sensitiveWords` and `exemptKeys` replace the complete
          *         lists.
          */
         ProjectChange: {
@@ -3810,9 +3823,9 @@ export interface components {
             name?: string;
             sensitiveWords?: string[];
             retentionDays?: number | null;
-            /** @description What a merge of a fix does to its issues: they are resolved in the next release (`next_release`), or at once (`now`). */
+            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or at once (`now`). */
             resolveOnMerge?: components["schemas"]["ResolveOnMerge"];
-            /** @description Without duplicates. Complete keys of attributes, as stored, whose values are not scrubbed for their key. Card and social security numbers in them are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted. */
+            /** @description Without duplicates. Complete attribute keys, as stored. The values of these attributes are not scrubbed because of their key. Card and social security numbers in the values are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted. */
             exemptKeys?: string[];
         };
         /**
@@ -3826,7 +3839,7 @@ export interface components {
             /** @description The last four characters of the secret. */
             hint: string;
             enabled: boolean;
-            /** @description Requests per second. Null: the configured default. 0: unlimited; only the operator sets it. */
+            /** @description Requests per second. `null`: the configured default. 0: unlimited, which only the operator can set. */
             rate: number | null;
             /**
              * Format: date-time
@@ -3842,13 +3855,13 @@ export interface components {
          */
         ProjectPage: {
             data: components["schemas"]["Project"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ProofBundle
-         * @description The ledger of specification 2.8.
+         * @description A proof bundle (the ledger of specification 2.8).
          */
         ProofBundle: {
             /** @enum {unknown} */
@@ -3867,7 +3880,7 @@ export interface components {
         };
         /**
          * ProofBundleDetail
-         * @description A stored bundle, parsed. `attestation` null: it was submitted without a Statement.
+         * @description A stored bundle, parsed. `attestation` null: the bundle was submitted without a Statement.
          */
         ProofBundleDetail: {
             id: string;
@@ -3880,7 +3893,7 @@ export interface components {
             receivedAt: string;
             submittedByPrincipalId: string | null;
             mediaType: string;
-            /** @description Of the bytes as received. */
+            /** @description Digest of the bytes as received. */
             digest: string;
             sizeBytes: number;
             signature: components["schemas"]["SignatureCheck"];
@@ -3890,16 +3903,16 @@ export interface components {
             verdict: components["schemas"]["ProofVerdict"];
             billable: boolean;
             claimCount: number;
-            /** @description The issue of the project that it is about, if there is one. */
+            /** @description The issue of the project that the bundle is about. Null if there is none. */
             issueId: string | null;
             issueShortId: string;
             title: string;
             runId: string;
             proposalId: string;
             commit: string | null;
-            /** @description Places where the bundle contradicts itself or what is stored here. */
+            /** @description Places where the bundle contradicts itself or stored data. */
             errorCount: number;
-            /** @description Places that a reader should look at twice. */
+            /** @description Places that a reader should check. */
             warningCount: number;
             errors: components["schemas"]["FindingBody"][];
             warnings: components["schemas"]["FindingBody"][];
@@ -3913,7 +3926,7 @@ export interface components {
          */
         ProofBundlePage: {
             data: components["schemas"]["ProofBundleSummary"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -3932,7 +3945,7 @@ export interface components {
             receivedAt: string;
             submittedByPrincipalId: string | null;
             mediaType: string;
-            /** @description Of the bytes as received. */
+            /** @description Digest of the bytes as received. */
             digest: string;
             sizeBytes: number;
             signature: components["schemas"]["SignatureCheck"];
@@ -3942,16 +3955,16 @@ export interface components {
             verdict: components["schemas"]["ProofVerdict"];
             billable: boolean;
             claimCount: number;
-            /** @description The issue of the project that it is about, if there is one. */
+            /** @description The issue of the project that the bundle is about. Null if there is none. */
             issueId: string | null;
             issueShortId: string;
             title: string;
             runId: string;
             proposalId: string;
             commit: string | null;
-            /** @description Places where the bundle contradicts itself or what is stored here. */
+            /** @description Places where the bundle contradicts itself or stored data. */
             errorCount: number;
-            /** @description Places that a reader should look at twice. */
+            /** @description Places that a reader should check. */
             warningCount: number;
             errors: components["schemas"]["FindingBody"][];
             warnings: components["schemas"]["FindingBody"][];
@@ -3959,7 +3972,7 @@ export interface components {
         };
         /**
          * ProofBundleSummary
-         * @description A bundle in a list. Bundles that are not signed say so in `signature`.
+         * @description A bundle in a list. `signature` says whether the bundle is signed.
          */
         ProofBundleSummary: {
             id: string;
@@ -3972,7 +3985,7 @@ export interface components {
             receivedAt: string;
             submittedByPrincipalId: string | null;
             mediaType: string;
-            /** @description Of the bytes as received. */
+            /** @description Digest of the bytes as received. */
             digest: string;
             sizeBytes: number;
             signature: components["schemas"]["SignatureCheck"];
@@ -3982,16 +3995,16 @@ export interface components {
             verdict: components["schemas"]["ProofVerdict"];
             billable: boolean;
             claimCount: number;
-            /** @description The issue of the project that it is about, if there is one. */
+            /** @description The issue of the project that the bundle is about. Null if there is none. */
             issueId: string | null;
             issueShortId: string;
             title: string;
             runId: string;
             proposalId: string;
             commit: string | null;
-            /** @description Places where the bundle contradicts itself or what is stored here. */
+            /** @description Places where the bundle contradicts itself or stored data. */
             errorCount: number;
-            /** @description Places that a reader should look at twice. */
+            /** @description Places that a reader should check. */
             warningCount: number;
         };
         /**
@@ -4002,7 +4015,7 @@ export interface components {
         ProofTier: "A" | "B" | "C" | "NONE" | "VOID";
         /**
          * ProofVerdict
-         * @description What the proof says of the change.
+         * @description The verdict of the proof on the change.
          * @enum {unknown}
          */
         ProofVerdict: "FAILED" | "PASSED" | "VOID";
@@ -4022,27 +4035,27 @@ export interface components {
          */
         ProposalPage: {
             data: components["schemas"]["ChangeProposal"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ProposalReportResult
-         * @description A proposal, and what the report did.
+         * @description A proposal, and the effects of the report.
          */
         ProposalReportResult: {
             id: string;
             repository: string;
             number: string;
             title: string;
-            /** @description `superseded`: another one of the same issue was merged. */
+            /** @description `superseded`: another proposal for the same issue was merged. */
             state: components["schemas"]["ProposalState"];
             headRef: string | null;
             headSha: string | null;
             mergeSha: string | null;
             authorName: string | null;
             url: string | null;
-            /** @description Short ids of the issues that it fixes. */
+            /** @description Short ids of the issues that the proposal fixes. */
             issues: string[];
             /**
              * Format: date-time
@@ -4058,18 +4071,18 @@ export interface components {
             issuesResolved: string[];
             /** @description Short ids of issues whose fix the merge reverted. */
             issuesReopened: string[];
-            /** @description `repository#number` of the others of these issues. */
+            /** @description `repository#number` of the other open proposals of these issues, which are now superseded. */
             proposalsSuperseded: string[];
         };
         /**
          * ProposalState
-         * @description The state of a proposal. SUPERSEDED: another one of the same issue was merged.
+         * @description The state of a proposal. SUPERSEDED: another proposal for the same issue was merged.
          * @enum {unknown}
          */
         ProposalState: "closed" | "merged" | "open" | "superseded";
         /**
          * Protocol
-         * @description How the identity provider is asked.
+         * @description The protocol of the identity provider.
          * @enum {unknown}
          */
         Protocol: "OIDC" | "SAML";
@@ -4085,12 +4098,12 @@ export interface components {
         };
         /**
          * PublishedStream
-         * @description The schema of a stream. Later versions add columns that may be null, and change nothing else.
+         * @description The schema of a stream. Later versions only add columns, which may be null.
          */
         PublishedStream: {
             stream: components["schemas"]["Stream"];
             version: number;
-            /** @description Its name in a warehouse. */
+            /** @description Name of the table in a warehouse. */
             table: string;
             columns: components["schemas"]["PublishedColumn"][];
         };
@@ -4103,7 +4116,7 @@ export interface components {
         };
         /**
          * Qualification
-         * @description Whether a failing test is about the issue.
+         * @description The evidence that a failing test concerns the issue.
          */
         Qualification: {
             outcome: string;
@@ -4142,7 +4155,7 @@ export interface components {
         };
         /**
          * RecheckHandle
-         * @description How a reader checks a claim again.
+         * @description The way in which a reader can check a claim again.
          */
         RecheckHandle: {
             /** @enum {unknown} */
@@ -4158,7 +4171,8 @@ export interface components {
         };
         /**
          * RecoveryCodes
-         * @description Recovery codes of the second factor, which is enabled. Each replaces a code once. They are shown only here.
+         * @description Recovery codes of the second factor, which is now enabled. Each code can be used once instead of a code of the
+         *         app. Only this response has them.
          */
         RecoveryCodes: {
             recoveryCodes: [
@@ -4176,20 +4190,21 @@ export interface components {
         };
         /**
          * Refresh
-         * @description The refresh token of the session to refresh or to end; or `cookie`, which has it.
+         * @description The refresh token of the session to refresh or to end. With `cookie`, the cookie has the token.
          */
         Refresh: {
             /** @default null */
             refreshToken: string | null;
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
         };
         /**
          * RejectedLogs
-         * @description Log records that were rejected; a retry would be rejected again. 0 with a message is a warning.
+         * @description The number of rejected log records, and why. Do not retry them: they would be rejected again. If the number is 0,
+         *         the message is a warning.
          */
         RejectedLogs: {
             rejectedLogRecords: number;
@@ -4198,7 +4213,8 @@ export interface components {
         };
         /**
          * RejectedSpans
-         * @description Spans that were rejected; a retry would be rejected again. 0 with a message is a warning.
+         * @description The number of rejected spans, and why. Do not retry them: they would be rejected again. If the number is 0, the
+         *         message is a warning.
          */
         RejectedSpans: {
             rejectedSpans: number;
@@ -4215,7 +4231,7 @@ export interface components {
         };
         /**
          * Release
-         * @description A release. `reportedAt` null: only telemetry has named it.
+         * @description A release. `reportedAt` is null if only telemetry has named the release.
          */
         Release: {
             id: string;
@@ -4231,7 +4247,7 @@ export interface components {
              */
             createdAt: string;
             projects: components["schemas"]["ReleaseInProject"][];
-            /** @description Number of its commits. */
+            /** @description Number of commits in the release. */
             commits: number;
         };
         /**
@@ -4268,7 +4284,7 @@ export interface components {
         };
         /**
          * ReleaseInProject
-         * @description A release in one project. `firstSeen`: the first occurrence of an error in it.
+         * @description A release in one project. `firstSeen`: the time of the first occurrence of an error in the release.
          */
         ReleaseInProject: {
             /** @description Must consist of lowercase letters, digits and inner hyphens. */
@@ -4281,13 +4297,13 @@ export interface components {
          */
         ReleasePage: {
             data: components["schemas"]["Release"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ReleaseReportResult
-         * @description A release, and what the report did.
+         * @description A release, and the effects of the report.
          */
         ReleaseReportResult: {
             id: string;
@@ -4303,11 +4319,11 @@ export interface components {
              */
             createdAt: string;
             projects: components["schemas"]["ReleaseInProject"][];
-            /** @description Number of its commits. */
+            /** @description Number of commits in the release. */
             commits: number;
-            /** @description Commits that were not known, or not with their files. */
+            /** @description Number of commits that were not known, or whose files were not known. */
             commitsUpserted: number;
-            /** @description Short ids of issues that its commits name as fixed. */
+            /** @description Short ids of issues that the commits name as fixed. */
             issuesResolved: string[];
             /** @description Short ids of issues whose fix a commit reverts. */
             issuesReopened: string[];
@@ -4337,7 +4353,7 @@ export interface components {
             /** @default null */
             authoredAt: string | null;
             /**
-             * @description Paths that it changed; of a renamed file both. Null: not known.
+             * @description Paths of the changed files. A renamed file has both paths. `null`: not known.
              * @default null
              */
             files: string[] | null;
@@ -4349,14 +4365,14 @@ export interface components {
             /** @default null */
             url: string | null;
             /**
-             * @description Must be the name of a repository, printable and without spaces; by default that of the report.
+             * @description Must be the name of a repository, printable and without spaces. The default is the repository of the report.
              * @default null
              */
             repository: string | null;
         };
         /**
          * ReportedState
-         * @description The state of a proposal as its platform has it.
+         * @description The state of a proposal on its platform.
          * @enum {unknown}
          */
         ReportedState: "closed" | "merged" | "open";
@@ -4433,8 +4449,8 @@ export interface components {
         };
         /**
          * RequestedFigure
-         * @description A function, and the spans of a group that it covers: those that match `filters`. A null field is the same as an
-         *         absent one.
+         * @description A function, and `filters` that select the spans of a group for it. A null field means the same as a missing
+         *         field.
          */
         RequestedFigure: {
             fn: components["schemas"]["Fn"];
@@ -4456,7 +4472,7 @@ export interface components {
         };
         /**
          * RequestedVerification
-         * @description The address that the secret was mailed to, and until when it is valid.
+         * @description The address that the secret was mailed to, and the end of its validity.
          */
         RequestedVerification: {
             /** @description Must be an e-mail address. */
@@ -4469,7 +4485,7 @@ export interface components {
         };
         /**
          * ResolveOnMerge
-         * @description In what a merged fix resolves issues: the project's next release, or at once.
+         * @description When a merged fix resolves issues: in the project's next release, or at once.
          * @enum {unknown}
          */
         ResolveOnMerge: "next_release" | "now";
@@ -4491,7 +4507,7 @@ export interface components {
         };
         /**
          * ResourceDescriptor
-         * @description An artifact; every key is optional.
+         * @description An artifact. Every key is optional.
          */
         ResourceDescriptor: {
             name?: string;
@@ -4524,7 +4540,7 @@ export interface components {
         };
         /**
          * ResourceEnvelopeClaim
-         * @description A claim: what the run was allowed and what it took.
+         * @description A claim: the resource limits of the run, and the resources that it used.
          */
         ResourceEnvelopeClaim: {
             /** @enum {unknown} */
@@ -4541,7 +4557,7 @@ export interface components {
         };
         /**
          * ReversalDebt
-         * @description Who has to undo a mitigation, and until when.
+         * @description The person who must reverse a mitigation, and the deadline.
          */
         ReversalDebt: {
             debtId: string;
@@ -4553,7 +4569,7 @@ export interface components {
         };
         /**
          * RiskClass
-         * @description The possible damage of an action, from least to most.
+         * @description The possible damage of an action, from least to greatest.
          * @enum {unknown}
          */
         RiskClass: "CRITICAL" | "HIGH" | "LOW" | "MEDIUM";
@@ -4580,22 +4596,23 @@ export interface components {
         };
         /**
          * RunStatus
-         * @description How a run of one stream ended. A run that goes on is SUCCEEDED without an end: what it lists is exported.
+         * @description The status of a run of one stream. A run that has not ended is SUCCEEDED without an end, because the batches that
+         *         it lists are exported.
          * @enum {unknown}
          */
         RunStatus: "FAILED" | "NOT_CONFIGURED" | "SUCCEEDED";
         /**
          * SavedView
-         * @description An address of the page with a name.
+         * @description A named address of the page.
          */
         SavedView: {
             id: string;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an address of the page: `/ui/`, segments that begin with a letter or digit, and a query, in visible ASCII without `//`, backslashes, quotes, angle brackets and a fragment. */
+            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It consists of visible ASCII characters without `//`, backslashes, quotes, angle brackets and a fragment. */
             path: string;
             shared: boolean;
-            /** @description Id of the principal. */
+            /** @description Id of the principal that saved the view. */
             createdBy: string;
             createdByName: string;
             /**
@@ -4603,7 +4620,7 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description Whether the caller may delete it. */
+            /** @description Whether the caller may delete the view. */
             mayDelete: boolean;
         };
         /**
@@ -4612,13 +4629,13 @@ export interface components {
          */
         SavedViewPage: {
             data: components["schemas"]["SavedView"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ScimErrorBody
-         * @description Why a request was refused: the object of RFC 7644 3.12, with the `error` of all other endpoints.
+         * @description The reason of a refusal: the object of RFC 7644 3.12, with the `error` of all other endpoints.
          */
         ScimErrorBody: {
             schemas: string[];
@@ -4634,13 +4651,13 @@ export interface components {
          * @description Settings of the organization's directory.
          */
         ScimSettings: {
-            /** @description The member who gets the agents and services of people whom the directory takes out. Null: they are retired, as they are when this member cannot own them. */
+            /** @description The member who gets the agents and services of users whom the directory removes. Null: they are retired. They are also retired if this member cannot own them. */
             successorPrincipalId: string | null;
         };
         /**
          * ScimToken
-         * @description A token without its secret; `hint` is the end of the secret. It is valid until the earlier of `expiresAt` and
-         *         `revokedAt`.
+         * @description A token without its secret. `hint` is the end of the secret. The token is valid until the earlier of `expiresAt`
+         *         and `revokedAt`.
          */
         ScimToken: {
             id: string;
@@ -4654,9 +4671,9 @@ export interface components {
              */
             createdAt: string;
             expiresAt: string | null;
-            /** @description To the minute. */
+            /** @description Updated at most once per minute. */
             lastUsedAt: string | null;
-            /** @description In the future for a token that was rotated. */
+            /** @description May be in the future if the token was rotated. */
             revokedAt: string | null;
         };
         /**
@@ -4665,13 +4682,13 @@ export interface components {
          */
         ScimTokenPage: {
             data: components["schemas"]["ScimToken"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * ScimTokenRotation
-         * @description How long the old token stays valid.
+         * @description The time for which the old token stays valid.
          */
         ScimTokenRotation: {
             /** @default 24 */
@@ -4679,36 +4696,36 @@ export interface components {
         };
         /**
          * ScmResult
-         * @description What the event did.
+         * @description The effects of the event.
          */
         ScmResult: {
             received: boolean;
             /** @description The platform's name of the event. */
             event: string;
-            /** @description Commits that were not known, or not with their files. */
+            /** @description Number of commits that were not known, or whose files were not known. */
             commitsUpserted: number;
             changeEventsCreated: number;
             /** @description `repository#number` of proposals that were merged. */
             proposalsMerged: string[];
-            /** @description Short ids of issues that are open again. */
+            /** @description Short ids of reopened issues. */
             issuesReopened: string[];
-            /** @description `repository#number` of other open proposals of the issues that a merge fixed. */
+            /** @description `repository#number` of the other open proposals of the fixed issues, which are now superseded. */
             proposalsSuperseded: string[];
             /**
-             * @description Commits of the push that the platform did not list, so they are not known. Null: there are some, and it does not say how many.
+             * @description Number of commits of the push that the platform did not list, so Sluice does not know them. `null`: there are some, but the platform does not say how many.
              * @default 0
              */
             commitsNotListed: number | null;
         };
         /**
          * Scope
-         * @description A permission on one kind of resource; a token may have a subset.
+         * @description A permission on one kind of resource. A token may have a subset of the permissions of its holder.
          * @enum {unknown}
          */
         Scope: "approvals:decide" | "approvals:read" | "approvals:write" | "audit:read" | "channels:read" | "channels:write" | "explore:read" | "integrations:read" | "integrations:write" | "issues:read" | "issues:write" | "keys:read" | "keys:write" | "members:read" | "members:write" | "policies:read" | "policies:write" | "projects:read" | "projects:write" | "proofs:read" | "proofs:write" | "releases:read" | "releases:write" | "sinks:export" | "sinks:read" | "sinks:write" | "sso:read" | "sso:write" | "tokens:write" | "views:write";
         /**
          * SecretRotation
-         * @description The new secret; without one it is generated.
+         * @description The new secret. If it is left out, Sluice generates one.
          */
         SecretRotation: {
             /** @default null */
@@ -4721,7 +4738,7 @@ export interface components {
         };
         /**
          * Selection
-         * @description Which recorded samples were replayed.
+         * @description The recorded samples that were selected and replayed.
          */
         Selection: {
             candidatePool: number;
@@ -4734,7 +4751,7 @@ export interface components {
         };
         /**
          * SelectionCriterion
-         * @description By what samples were chosen.
+         * @description A criterion by which samples were selected.
          */
         SelectionCriterion: {
             basis: string;
@@ -4743,7 +4760,7 @@ export interface components {
         };
         /**
          * Series
-         * @description One point for every interval of the range.
+         * @description A series with one point for every interval of the range.
          */
         Series: {
             group: string | null;
@@ -4751,8 +4768,8 @@ export interface components {
         };
         /**
          * ServiceEdge
-         * @description The calls of one service by another, or by itself: number, those that failed in the called service, and their
-         *         mean duration there.
+         * @description Calls from one service to another, or to itself: their number, how many failed in the called service, and their
+         *         mean duration in the called service.
          */
         ServiceEdge: {
             from: string | null;
@@ -4785,11 +4802,11 @@ export interface components {
         };
         /**
          * ServiceMap
-         * @description Services and the calls between them, most spans and most calls first.
+         * @description Services and the calls between them. Services with the most spans and edges with the most calls come first.
          */
         ServiceMap: {
             range: components["schemas"]["Range"];
-            /** @description One trace in this many was counted, as a whole. 1: all, and every number is exact. */
+            /** @description One trace in this many was counted, with all its spans. 1: all traces were counted, and every number is exact. */
             sample: number;
             nodes: components["schemas"]["ServiceNode"][];
             edges: components["schemas"]["ServiceEdge"][];
@@ -4801,8 +4818,8 @@ export interface components {
         };
         /**
          * ServiceNode
-         * @description A service: its spans that match, and of the SERVER and CONSUMER spans among them the number, those with the
-         *         status ERROR, and the mean duration. `serviceName` is null for spans without one.
+         * @description A service and the number of its matching spans. For its matching SERVER and CONSUMER spans: their number, the
+         *         number with the status ERROR, and their mean duration. `serviceName` is null for spans without a service name.
          */
         ServiceNode: {
             serviceName: string | null;
@@ -4844,11 +4861,11 @@ export interface components {
         };
         /**
          * SessionVerification
-         * @description A code of the second factor, and where the session's new refresh token goes.
+         * @description A code of the second factor. With `cookie`, the session's new refresh token goes into the cookie.
          */
         SessionVerification: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -4866,31 +4883,31 @@ export interface components {
         };
         /**
          * ShownScimSettings
-         * @description The settings, the endpoint, what is provisioned, and the roles of groups.
+         * @description The settings, the endpoint, the numbers of provisioned users and groups, and the roles of groups.
          */
         ShownScimSettings: {
-            /** @description The member who gets the agents and services of people whom the directory takes out. Null: they are retired, as they are when this member cannot own them. */
+            /** @description The member who gets the agents and services of users whom the directory removes. Null: they are retired. They are also retired if this member cannot own them. */
             successorPrincipalId: string | null;
             /** @description The SCIM base URL to enter in the directory. */
             endpoint: string;
-            /** @description That are provisioned, active or not. */
+            /** @description Number of provisioned users, active or not. */
             users: number;
-            /** @description That are provisioned. */
+            /** @description Number of provisioned groups. */
             groups: number;
-            /** @description Of members whose groups are mapped to no role. */
+            /** @description Role of members whose groups are not mapped to a role. */
             defaultRole: components["schemas"]["Role"];
-            /** @description Of the SSO connection: by `displayName` or `externalId` of a group. */
+            /** @description Roles by `displayName` or `externalId` of a group, from the SSO connection. */
             roleMapping: {
                 [key: string]: components["schemas"]["Role"];
             } | null;
         };
         /**
          * ShownSettings
-         * @description The settings, and what follows from them.
+         * @description The settings, and their effect.
          */
         ShownSettings: {
             /**
-             * @description When a login through a provider counts as one with a second factor, for users who have one here: NEVER, when the provider asserts it (ASSERTED), or ALWAYS.
+             * @description When a login through a provider counts as a login with a second factor, for users who have a second factor in Sluice: NEVER, ASSERTED (when the provider asserts it), or ALWAYS.
              * @default ASSERTED
              */
             mfaTrust: components["schemas"]["MfaTrust"];
@@ -4906,11 +4923,11 @@ export interface components {
             breakGlassPrincipalId: string | null;
             /** @description Whether a connection is enforced. */
             enforced: boolean;
-            /** @description Who may log in with a password now, if single sign-on is enforced. */
+            /** @description The user who may log in with a password now, if single sign-on is enforced. */
             effectiveBreakGlassPrincipalId: string | null;
             /** @description Connections through which a login to the present provider succeeded. */
             testedProtocols: components["schemas"]["Protocol"][];
-            /** @description Connections whose provider and certificates an owner has confirmed: owners may log in. */
+            /** @description Connections whose provider and certificates an owner has confirmed, so that owners may log in. */
             confirmedByOwner: components["schemas"]["Protocol"][];
         };
         /**
@@ -4934,7 +4951,8 @@ export interface components {
         };
         /**
          * Signature
-         * @description `sig` in base64; `keyid` a hint: without one, null and empty are the same. Other fields are ignored.
+         * @description A signature: `sig` in base64, and `keyid`, which is a hint. A missing, null and empty `keyid` mean the same.
+         *         Other fields are ignored.
          */
         Signature: {
             sig: string;
@@ -4942,30 +4960,30 @@ export interface components {
         };
         /**
          * SignatureCheck
-         * @description Whether a key of the organization has signed the bundle; `verified` false: it is not signed. `keyStatus`: what
-         *         the key is worth now; a bundle stays verified when its key expires or is revoked later, but a reader should know.
+         * @description Whether a key of the organization has signed the bundle. `verified` false: the bundle is not signed. `keyStatus`:
+         *         the present status of the key. A bundle stays verified when its key expires or is revoked later.
          */
         SignatureCheck: {
             verified: boolean;
             keyId: string | null;
-            /** @description Its id at `/orgs/{orgSlug}/proof-issuers`. */
+            /** @description The id of the key at `/orgs/{orgSlug}/proof-issuers`. */
             issuerKeyId: string | null;
             keyStatus: components["schemas"]["KeyStatus"] | null;
         };
         /**
          * SinkChange
-         * @description Changes to a sink; omitted fields stay as they are.
+         * @description Changes to a sink. Omitted fields are not changed.
          */
         SinkChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name?: string;
             enabled?: boolean;
-            /** @description What is exported, each once. */
+            /** @description The streams to export. Each is named once. */
             streams?: components["schemas"]["Stream"][];
         };
         /**
          * SinkCheckpoint
-         * @description How far a stream is exported. Null: not at all.
+         * @description How far a stream is exported. Cursor and times are null if nothing is exported.
          */
         SinkCheckpoint: {
             stream: components["schemas"]["Stream"];
@@ -4976,7 +4994,7 @@ export interface components {
         };
         /**
          * SinkDeletion
-         * @description The sink is gone; what it has exported stays where it is.
+         * @description The sink was deleted. Exported files and rows were not deleted.
          */
         SinkDeletion: {
             deleted: boolean;
@@ -4996,7 +5014,7 @@ export interface components {
         };
         /**
          * SinkStatus
-         * @description A sink, how far its streams are exported, and its last runs, newest first.
+         * @description A sink, the progress of its streams, and its last runs, newest first.
          */
         SinkStatus: {
             sink: components["schemas"]["WarehouseSink"];
@@ -5005,7 +5023,7 @@ export interface components {
         };
         /**
          * SliceProbe
-         * @description A probe in a running process, and who allowed it.
+         * @description A probe in a running process, and its approval.
          */
         SliceProbe: {
             probeId: string;
@@ -5019,7 +5037,7 @@ export interface components {
         };
         /**
          * Source
-         * @description The source of a rule, by precedence; an organization's DENY precedes all.
+         * @description The source of a rule, in the order of precedence. An organization's DENY precedes all sources.
          * @enum {unknown}
          */
         Source: "builtin" | "fallback" | "org_policy" | "project_policy";
@@ -5042,7 +5060,7 @@ export interface components {
              */
             lastSeen: string;
             /**
-             * @description Where it was recorded: a span event or a log record.
+             * @description Where the error was recorded: in a span event or in a log record.
              * @enum {string}
              */
             source: "span" | "log";
@@ -5054,7 +5072,7 @@ export interface components {
         SourceMap: {
             id: string;
             release: string;
-            /** @description Of the minified file: its URL without origin and query. */
+            /** @description Path of the minified file: its URL without origin and query. */
             path: string;
             /** @description The UUID that the map and the minified file have in common. */
             debugId: string | null;
@@ -5062,7 +5080,7 @@ export interface components {
             digest: string;
             /** @description Size as stored. */
             bytes: number;
-            /** @description Id of the principal. */
+            /** @description Id of the principal that uploaded the map. */
             createdBy: string | null;
             /**
              * Format: date-time
@@ -5076,13 +5094,13 @@ export interface components {
          */
         SourceMapPage: {
             data: components["schemas"]["SourceMap"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
         /**
          * Span
-         * @description A span as lists show it: its built-in fields, and the attributes of span, resource and scope as one object.
+         * @description A span in a list: its built-in fields, and the attributes of span, resource and scope as one object.
          */
         Span: {
             /** @description `<traceId>-<spanId>`. */
@@ -5107,7 +5125,7 @@ export interface components {
             startTime: string;
             /**
              * Format: date-time
-             * @description As received; may be before the start.
+             * @description The end as received. It may be before the start.
              * @example 2026-11-20T15:17:03.123456789Z
              */
             endTime: string;
@@ -5120,7 +5138,7 @@ export interface components {
             statusCode: "UNSET" | "OK" | "ERROR";
             /** @description Null if it was not sent. */
             statusMessage: string | null;
-            /** @description `deployment.environment.name`, else `unknown`. */
+            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -5133,8 +5151,8 @@ export interface components {
         };
         /**
          * SpanComparison
-         * @description The values over-represented in the spike, the most significant first. `disclaimer` states the limits of the
-         *         comparison.
+         * @description The values that are over-represented in the spike, the most significant first. `disclaimer` states the limits of
+         *         the comparison.
          */
         SpanComparison: {
             spike: components["schemas"]["Side"];
@@ -5172,7 +5190,7 @@ export interface components {
             startTime: string;
             /**
              * Format: date-time
-             * @description As received; may be before the start.
+             * @description The end as received. It may be before the start.
              * @example 2026-11-20T15:17:03.123456789Z
              */
             endTime: string;
@@ -5185,7 +5203,7 @@ export interface components {
             statusCode: "UNSET" | "OK" | "ERROR";
             /** @description Null if it was not sent. */
             statusMessage: string | null;
-            /** @description `deployment.environment.name`, else `unknown`. */
+            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -5206,7 +5224,7 @@ export interface components {
             droppedLinksCount: number;
             resource: components["schemas"]["Resource"];
             scope: components["schemas"]["InstrumentationScope"];
-            /** @description Truncated values: JSON Pointer into this record and size in bytes as sent. The pointer of a truncated key is the pointer of its attribute and `/#`. Empty if nothing was truncated. */
+            /** @description Truncated values, each with a JSON Pointer into this record and its size in bytes as sent. The pointer to a truncated key is the pointer to its attribute, followed by `/#`. Empty if nothing was truncated. */
             truncations: {
                 path: string;
                 bytes: number;
@@ -5226,21 +5244,21 @@ export interface components {
              */
             time: string;
             name: string;
-            /** @description By key; each value has its original type. */
+            /** @description Values by key. Each value has its original type. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
             /** @description Number of attributes that the client or a limit of Sluice dropped. */
             droppedAttributesCount: number;
-            /** @description `exception.stacktrace` with the frames of the sources, by the source maps of the release. Absent if no frame has a source map. */
+            /** @description `exception.stacktrace` with frames of the original sources, resolved with the source maps of the release. Absent if no frame has a source map. */
             resolvedStacktrace?: string;
         };
         /**
          * SpanHeatmap
-         * @description The spans in `range` that have a finite number, by time and by that number. Column n begins n times
-         *         `columnSeconds` after the beginning of `range`. `rows` ascend without gaps. A cell is (column, row, spans, of these
-         *         with the status ERROR); cells without spans are left out. `under` and `over` count the spans whose value is 0 or
-         *         less, or beyond the scale. `total` is the number of all these spans.
+         * @description The spans in `range` whose value is a finite number, by time and by value. Column n begins n times
+         *         `columnSeconds` after the beginning of `range`. `rows` ascend without gaps. A cell is an array: column, row, number
+         *         of spans, number of spans with the status ERROR. Cells without spans are left out. `under` counts spans whose value
+         *         is 0 or less, and `over` counts spans whose value is beyond the scale. `total` is the number of all these spans.
          */
         SpanHeatmap: {
             field: string;
@@ -5299,7 +5317,7 @@ export interface components {
             startTime: string;
             /**
              * Format: date-time
-             * @description As received; may be before the start.
+             * @description The end as received. It may be before the start.
              * @example 2026-11-20T15:17:03.123456789Z
              */
             endTime: string;
@@ -5312,7 +5330,7 @@ export interface components {
             statusCode: "UNSET" | "OK" | "ERROR";
             /** @description Null if it was not sent. */
             statusMessage: string | null;
-            /** @description `deployment.environment.name`, else `unknown`. */
+            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -5333,7 +5351,7 @@ export interface components {
             droppedLinksCount: number;
             resource: components["schemas"]["Resource"];
             scope: components["schemas"]["InstrumentationScope"];
-            /** @description Truncated values: JSON Pointer into this record and size in bytes as sent. The pointer of a truncated key is the pointer of its attribute and `/#`. Empty if nothing was truncated. */
+            /** @description Truncated values, each with a JSON Pointer into this record and its size in bytes as sent. The pointer to a truncated key is the pointer to its attribute, followed by `/#`. Empty if nothing was truncated. */
             truncations: {
                 path: string;
                 bytes: number;
@@ -5341,9 +5359,9 @@ export interface components {
         };
         /**
          * SpanTail
-         * @description Spans that ended, those that ended last first. Pass `next` as `after` to get those that come after them.
-         *         `truncated`: more came since the previous answer than this one shows, or that was more than a minute ago; what is
-         *         not shown will not be shown.
+         * @description Spans that have ended; spans that ended last come first. Pass `next` as `after` to get the spans that end later.
+         *         `truncated`: some spans were left out, because too many have ended since the previous response, or because it was
+         *         more than a minute ago. Later responses do not show them either.
          */
         SpanTail: {
             data: components["schemas"]["Span"][];
@@ -5389,11 +5407,11 @@ export interface components {
         };
         /**
          * SsoSettings
-         * @description What the organization decides for all its connections.
+         * @description The organization's settings for all its connections.
          */
         SsoSettings: {
             /**
-             * @description When a login through a provider counts as one with a second factor, for users who have one here: NEVER, when the provider asserts it (ASSERTED), or ALWAYS.
+             * @description When a login through a provider counts as a login with a second factor, for users who have a second factor in Sluice: NEVER, ASSERTED (when the provider asserts it), or ALWAYS.
              * @default ASSERTED
              */
             mfaTrust: components["schemas"]["MfaTrust"];
@@ -5418,13 +5436,13 @@ export interface components {
         };
         /**
          * State
-         * @description READY: waits for its next attempt; SENDING: an attempt is in flight; the others are final.
+         * @description READY: waits for its next attempt. SENDING: an attempt is in flight. All other states are final.
          * @enum {unknown}
          */
         State: "CANCELLED" | "DEAD" | "DONE" | "READY" | "SENDING";
         /**
          * StateSlice
-         * @description The values that led to a fault.
+         * @description The values that led to an error.
          */
         StateSlice: {
             /** @enum {unknown} */
@@ -5445,7 +5463,7 @@ export interface components {
         };
         /**
          * StateSliceClaim
-         * @description A claim: which state of the program was captured.
+         * @description A claim: a state of the program was captured.
          */
         StateSliceClaim: {
             /** @enum {unknown} */
@@ -5474,15 +5492,16 @@ export interface components {
         };
         /**
          * Status
-         * @description State of a request. All but PENDING are final.
+         * @description State of a request. All states except PENDING are final.
          * @enum {unknown}
          */
         Status: "APPROVED" | "EXPIRED" | "PENDING" | "REJECTED";
         /**
          * StoredDelivery
-         * @description A delivery: one message to one channel. `failure` is the failure of the last attempt; `detail` is human-readable.
+         * @description A delivery: one message to one channel. `failure` is the failure of the last attempt. `detail` is human-readable.
          *
-         *         Content about approvals and issues requires the scope that reads these: without it, `subject` and `title` are null.
+         *         The content of messages about approvals and issues requires the scope to read approvals or issues. Without it,
+         *         `subject` and `title` are null.
          */
         StoredDelivery: {
             id: string;
@@ -5494,7 +5513,7 @@ export interface components {
             /** @description Id of the object that the message is about. */
             subject: string | null;
             title: string | null;
-            /** @description READY: waits for its next attempt. SENDING: an attempt is in flight. DONE: delivered. DEAD: failed permanently, or in the last attempt. CANCELLED: the message is obsolete, or the channel was disabled or deleted. */
+            /** @description READY: the delivery waits for its next attempt. SENDING: an attempt is in flight. DONE: delivered. DEAD: failed permanently, or in the last attempt. CANCELLED: the message is obsolete, or the channel was disabled or deleted. */
             state: components["schemas"]["State"];
             /** @description Number of attempts with a result. */
             attempts: number;
@@ -5511,13 +5530,13 @@ export interface components {
         };
         /**
          * Stream
-         * @description What is exported; each has a schema of its own (`control.export.streams.schemas`).
+         * @description The streams to export. Each has its own schema (`control.export.streams.schemas`).
          * @enum {unknown}
          */
         Stream: "ERROR_ESSENCES" | "INGEST_OUTCOMES" | "ISSUE_ROLLUPS" | "RELEASE_HEALTH_ROLLUPS";
         /**
          * Subject
-         * @description What the bundle is about.
+         * @description The subject of the bundle.
          */
         Subject: {
             orgSlug: string;
@@ -5535,7 +5554,7 @@ export interface components {
         };
         /**
          * Submitter
-         * @description Who handed the patch in.
+         * @description The submitter of the patch.
          */
         Submitter: {
             principalId: string | null;
@@ -5547,11 +5566,11 @@ export interface components {
          * @description The organization's subscription at the payment processor.
          */
         Subscription: {
-            /** @description Name of the plan; null: none so far. */
+            /** @description Name of the plan. `null` if the organization has had none so far. */
             plan: string | null;
             /** @description The processor's own value, such as `active` or `past_due`. */
             status: string;
-            /** @description Monthly quota that the plan gives; 0: unlimited; null: none so far. */
+            /** @description Monthly quota that the plan gives. 0: unlimited. `null`: none so far. */
             monthlyItems: number | null;
             /** @description When the paid period ends. */
             currentPeriodEnd: string | null;
@@ -5603,13 +5622,13 @@ export interface components {
             files: string[] | null;
             /** @description The commit changed more files than are listed. */
             filesTruncated: boolean;
-            /** @description Above 0; comparable within one response only. */
+            /** @description Above 0. Comparable only within one response. */
             score: components["schemas"]["SentNumber"];
             reasons: components["schemas"]["SuspectReason"][];
         };
         /**
          * SuspectReason
-         * @description The commit changed the file of a frame. `rank` 0 is the innermost frame of the application.
+         * @description The commit changed the file of a frame. `rank` 0 is the application's innermost frame.
          */
         SuspectReason: {
             frame: components["schemas"]["StackFrame"];
@@ -5618,13 +5637,13 @@ export interface components {
         };
         /**
          * Switch
-         * @description The organization to go on in, and the refresh token of the session; or `cookie`, which has it.
+         * @description The organization to switch to, and the refresh token of the session. With `cookie`, the cookie has the token.
          */
         Switch: {
             /** @default null */
             refreshToken: string | null;
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice`, for `/auth` of this origin alone, instead of the body. Demands `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -5633,7 +5652,7 @@ export interface components {
         };
         /**
          * TestObservation
-         * @description What a test did.
+         * @description The result of a test.
          * @enum {unknown}
          */
         TestObservation: "ERRORED" | "FAILED" | "NOT_RUN" | "PASSED";
@@ -5669,7 +5688,7 @@ export interface components {
          */
         TokenPage: {
             data: components["schemas"]["Token"][];
-            /** @description `cursor` of the next page. Null: this is the last page. */
+            /** @description The `cursor` of the next page. Null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -5680,7 +5699,7 @@ export interface components {
         Tokens: {
             /** @description A JWT, for `Authorization: Bearer`. */
             accessToken: string;
-            /** @description Can be used once: `/auth/refresh` returns the next one. Empty: it is in the cookie. */
+            /** @description Can be used once: `/auth/refresh` returns the next one. Empty if the cookie has it. */
             refreshToken: string;
             /** @description Seconds until the access token expires. */
             expiresIn: number;
@@ -5692,7 +5711,7 @@ export interface components {
         };
         /**
          * TraceColumns
-         * @description One value for each row, depth first.
+         * @description The columns of the rows: each has one value for each row, depth first.
          */
         TraceColumns: {
             spanId: string[];
@@ -5709,7 +5728,7 @@ export interface components {
             /** @description Nanoseconds since `startTime` of the trace. */
             startOffsetNs: number[];
             durationNs: number[];
-            /** @description Nanoseconds that no child covers. */
+            /** @description The part of the duration that is not covered by children, in nanoseconds. */
             selfTimeNs: number[];
             /** @description Number of events. */
             events: number[];
@@ -5717,12 +5736,12 @@ export interface components {
             links: number[];
             /** @description Number of children. */
             children: number[];
-            /** @description 1: its parent is not in the trace, or it is its own ancestor. */
+            /** @description 1: its parent is not in the trace, or the span is its own ancestor. Otherwise 0. */
             orphan: number[];
         };
         /**
          * TraceItem
-         * @description A trace as a whole, whatever the window.
+         * @description A trace with all its spans, also spans outside of the window.
          */
         TraceItem: {
             /** @description Trace id. */
@@ -5738,10 +5757,10 @@ export interface components {
             durationMs: components["schemas"]["SentNumber"];
             spanCount: number;
             errorCount: number;
-            /** @description Those of most spans first. */
+            /** @description The services of the trace, in descending order of their number of spans. */
             services: string[];
             serviceCount: number;
-            /** @description Its stored spans in the window that the filters find. */
+            /** @description Number of its stored spans in the window that match the filters. */
             matched: number;
         };
         /**
@@ -5798,37 +5817,37 @@ export interface components {
         };
         /**
          * TrackedIssue
-         * @description An error group with its state and history. Counts and times are of all occurrences that were stored since it
-         *         exists, however old they are.
+         * @description An error group with its state and history. Counts and times include all occurrences that were stored since the
+         *         issue was created, however old the occurrences are.
          */
         TrackedIssue: {
             id: string;
             /**
-             * @description Names the issue in commit messages.
+             * @description The name of the issue in commit messages.
              * @example CHECKOUT-12
              */
             shortId: string;
             projectId: string;
-            /** @description Names the error in explore. */
+            /** @description Identifies the error in explore. */
             fingerprint: string;
-            /** @description All that lead to the issue, at most 50: an upgrade of the rules of grouping, or a merge, adds others. Explore lists occurrences by fingerprint. */
+            /** @description All fingerprints that lead to the issue, at most 50. A merge, or an upgrade of the grouping rules, adds fingerprints. Explore lists occurrences by fingerprint. */
             fingerprints: string[];
             title: string;
             /** @description `exception.type`. */
             type: string | null;
-            /** @description Innermost frame of the application's own code. */
+            /** @description The innermost stack frame of the application's own code. */
             culprit: string | null;
             status: components["schemas"]["IssueStatus"];
             resolvedAt: string | null;
-            /** @description An occurrence in it or a later release reopens. */
+            /** @description The release in which the issue was fixed. An occurrence in this release or a later one reopens the issue. */
             resolvedInRelease: string | null;
-            /** @description Resolved in the next release: an occurrence in a release later than this reopens. */
+            /** @description The issue is resolved in the release after this one. An occurrence in a release later than this one reopens the issue. */
             resolvedAfterRelease: string | null;
             ignoredUntil: string | null;
-            /** @description `count` at which it is unresolved again. */
+            /** @description The issue is unresolved again when `count` reaches this number. */
             ignoredUntilCount: number | null;
             assigneePrincipalId: string | null;
-            /** @description When it was last reopened by an occurrence. */
+            /** @description When an occurrence last reopened the issue. */
             regressedAt: string | null;
             count: number;
             /**
@@ -5841,11 +5860,11 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             lastSeen: string;
-            /** @description Release of the first occurrence. */
+            /** @description The release of the first occurrence. */
             firstRelease: string | null;
-            /** @description Release of the last occurrence. */
+            /** @description The release of the last occurrence. */
             lastRelease: string | null;
-            /** @description The issue that counts its occurrences since. */
+            /** @description The issue into which this issue was merged. It counts all further occurrences. */
             mergedInto: string | null;
             /**
              * Format: date-time
@@ -5872,7 +5891,8 @@ export interface components {
         };
         /**
          * UntrackedErrors
-         * @description Occurrences of errors that got no issue, because the project had too many new ones. Explore shows them.
+         * @description Occurrences of errors that got no issue because the project had too many new issues. Explore shows these
+         *         occurrences.
          */
         UntrackedErrors: {
             occurrences: number;
@@ -5889,12 +5909,12 @@ export interface components {
         };
         /**
          * UploadedSourceMap
-         * @description A source map, and what had to make room for it.
+         * @description A source map, and the releases whose maps were removed to make room for it.
          */
         UploadedSourceMap: {
             id: string;
             release: string;
-            /** @description Of the minified file: its URL without origin and query. */
+            /** @description Path of the minified file: its URL without origin and query. */
             path: string;
             /** @description The UUID that the map and the minified file have in common. */
             debugId: string | null;
@@ -5902,19 +5922,19 @@ export interface components {
             digest: string;
             /** @description Size as stored. */
             bytes: number;
-            /** @description Id of the principal. */
+            /** @description Id of the principal that uploaded the map. */
             createdBy: string | null;
             /**
              * Format: date-time
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description Releases whose source maps were removed, because the project would have too many. */
+            /** @description Releases whose source maps were removed, because the project would have had too many. */
             removedReleases: string[];
         };
         /**
          * UserChange
-         * @description Changes to the account; omitted fields stay as they are.
+         * @description Changes to the account. Omitted fields are not changed.
          */
         UserChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
@@ -5927,8 +5947,8 @@ export interface components {
         };
         /**
          * ValidationResult
-         * @description What submitting the bundle would find. `valid`: its shape and its signature count, and it has no error.
-         *         `signature` null: it was not looked at, because the body is no envelope or no signature counts.
+         * @description The result that submitting the bundle would have. `valid`: the shape is right, the signature counts, and there is
+         *         no error. `signature` null: not checked, because the body is not an envelope or no signature counts.
          */
         ValidationResult: {
             valid: boolean;
@@ -5938,7 +5958,7 @@ export interface components {
         };
         /**
          * ValueCount
-         * @description A value, and the spans (or log records) that have it, of those that were read.
+         * @description A value, and the number of spans (or log records) with this value among those that were read.
          */
         ValueCount: {
             value: string;
@@ -5952,7 +5972,7 @@ export interface components {
         Verdict: "APPROVE" | "REJECT";
         /**
          * Verification
-         * @description The result of the bundle, repeated.
+         * @description A copy of the result of the bundle.
          */
         Verification: {
             tier: components["schemas"]["ProofTier"];
@@ -5962,7 +5982,7 @@ export interface components {
         };
         /**
          * VerificationConfirmation
-         * @description The secret in the mail, and the password of the account from now on.
+         * @description The secret in the mail, and the new password of the account.
          */
         VerificationConfirmation: {
             token: string;
@@ -5970,7 +5990,7 @@ export interface components {
         };
         /**
          * VerifierIndependence
-         * @description What the issuer of the bundle did besides verifying.
+         * @description The other roles of the bundle's issuer, besides verification.
          */
         VerifierIndependence: {
             patchAuthoredByIssuer: boolean;
@@ -6002,10 +6022,10 @@ export interface components {
             enabled: boolean;
             streams: components["schemas"]["Stream"][];
             configured: boolean;
-            /** @description What to do before the sink can export. */
+            /** @description The steps that are missing before the sink can export. `null` if the sink is configured. */
             notConfiguredReason: string | null;
             /**
-             * @description Only what is stored after scrubbing is exported.
+             * @description Sluice exports only data as stored after scrubbing.
              * @enum {unknown}
              */
             scrubTier: "stored";
@@ -6043,7 +6063,7 @@ export interface components {
         WaterfallRow: {
             /** @description Span id, unique within its trace. */
             spanId: string;
-            /** @description As received; null for a root. */
+            /** @description The parent as received; null for a root. */
             parentSpanId: string | null;
             name: string;
             /**
@@ -6066,9 +6086,9 @@ export interface components {
             offsetRatio: components["schemas"]["SentNumber"];
             /** @description Duration divided by the duration of the trace. */
             widthRatio: components["schemas"]["SentNumber"];
-            /** @description Duration not covered by children, in milliseconds. */
+            /** @description The part of the duration that is not covered by children, in milliseconds. */
             selfTimeMs: components["schemas"]["SentNumber"];
-            /** @description Its parent is not in the trace, or it is its own ancestor. */
+            /** @description Whether its parent is not in the trace, or it is its own ancestor. */
             orphan: boolean;
             /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
             attributes: {
@@ -6077,23 +6097,23 @@ export interface components {
         };
         /**
          * Whoami
-         * @description Who the caller is and what the credential permits. A session that owes its second factor (`mfaPending`) has only
-         *         `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
+         * @description The caller, and the permissions of the credential. A session whose second factor is pending (`mfaPending`) has
+         *         only `principal`, `session` and `mfaPending`. `POST /auth/totp/verify` accepts the code.
          */
         Whoami: {
             principal: components["schemas"]["WhoamiPrincipal"];
             /** @description Whether the credential is a session. */
             session: boolean;
-            /** @description Whether the session owes its second factor. */
+            /** @description Whether the second factor of the session is pending. */
             mfaPending: boolean;
-            /** @description Null: the caller is no member of the organization any more. */
+            /** @description Null if the caller is no longer a member of the organization. */
             role?: components["schemas"]["Role"] | null;
-            /** @description What the credential permits. */
+            /** @description Scopes of the credential. */
             scopes?: components["schemas"]["Scope"][];
             organization?: components["schemas"]["WhoamiOrganization"];
-            /** @description By slug. */
+            /** @description Sorted by slug. */
             projects?: components["schemas"]["WhoamiProject"][];
-            /** @description Whether the user has a password; null for others. */
+            /** @description Whether the user has a password. Null for other principals. */
             passwordSet?: boolean | null;
         };
         /**
@@ -6109,7 +6129,7 @@ export interface components {
         };
         /**
          * WhoamiPrincipal
-         * @description The caller. `email` is absent while the session owes its second factor.
+         * @description The caller. `email` is absent while the second factor of the session is pending.
          */
         WhoamiPrincipal: {
             id: string;
@@ -6131,8 +6151,8 @@ export interface components {
         };
         /**
          * WrittenFilter
-         * @description A filter in JSON: either `key` and `op`, or a group `any`, which matches if one of its filters does. `value`:
-         *         none for exists and not_exists, a list only for in and not_in.
+         * @description A filter in JSON: either `key` and `op`, or a group `any`, which matches if one of its filters matches. `value`:
+         *         omit it for exists and not_exists. Only in and not_in accept a list.
          */
         WrittenFilter: {
             /** @default null */
@@ -6140,7 +6160,7 @@ export interface components {
             /** @default null */
             op: components["schemas"]["Op"] | null;
             /**
-             * @description Each at most 1024 characters; in and not_in also accept one comma-separated string. A number or boolean is the same as its text.
+             * @description Each value has at most 1024 characters. in and not_in also accept one comma-separated string. A number or boolean means the same as its text.
              * @default null
              */
             value: string | number | components["schemas"]["SentNumber"] | boolean | (string | number | components["schemas"]["SentNumber"] | boolean)[] | null;
