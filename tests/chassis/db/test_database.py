@@ -35,6 +35,7 @@ from chassis.db.database import (
     to_milliseconds,
 )
 from chassis.db.migrations import DatabaseSchemaTooNew, DatabaseSchemaTooOld, check, migrate
+from chassis.db.migrations.baseline import statements
 from control.identity.organizations import organization_store, project_key_store
 from control.identity.organizations.bootstrap import bootstrap
 from tests.databases import REVISIONS
@@ -117,29 +118,30 @@ def test_a_schema_of_a_later_release_is_left_alone(migrated_url: str) -> None:
 
 
 @pytest.mark.both_stores
-def test_only_the_last_schema_before_the_first_release_is_taken_over(migrated_url: str) -> None:
-    engine = migration_engine(migrated_url)
+def test_only_the_last_schema_before_the_first_release_is_taken_over(database_url: str) -> None:
+    engine = migration_engine(database_url)
 
-    def change(statement: str) -> None:
+    def change(*changes: str) -> None:
         with engine.begin() as connection:
-            connection.execute(sa.text(statement))
+            for statement in changes:
+                connection.exec_driver_sql(statement)
 
-    change("CREATE TABLE of_another_program (id INTEGER)")
-    change("UPDATE alembic_version SET version_num = '0022'")
-    with pytest.raises(DatabaseSchemaTooOld, match=rf"has the older schema 0022, but .* requires {REVISIONS[-1]}"):
-        check(migrated_url)
-    assert migrate(migrated_url) == REVISIONS[1:]
-    assert check(migrated_url) == REVISIONS[-1]
-
-    change("UPDATE alembic_version SET version_num = '0021'")
+    change(*statements(engine.dialect.name))
+    change("CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)")
+    change("INSERT INTO alembic_version VALUES ('0021')", "CREATE TABLE of_another_program (id INTEGER)")
     with pytest.raises(
         DatabaseUnusable, match=r"has the schema 0021\. This release can migrate only .* Start the last build before"
     ):
-        migrate(migrated_url)
-    change("UPDATE alembic_version SET version_num = '0022'")
-    change("ALTER TABLE releases ADD COLUMN odd INTEGER")
+        migrate(database_url)
+    change("UPDATE alembic_version SET version_num = '0022'", "ALTER TABLE releases ADD COLUMN odd INTEGER")
     with pytest.raises(DatabaseUnusable, match=r"its table releases has a column odd\. This release can migrate"):
-        migrate(migrated_url)
+        migrate(database_url)
+
+    change("ALTER TABLE releases DROP COLUMN odd")
+    with pytest.raises(DatabaseSchemaTooOld, match=rf"has the older schema 0022, but .* requires {REVISIONS[-1]}"):
+        check(database_url)
+    assert migrate(database_url) == REVISIONS[1:]
+    assert check(database_url) == REVISIONS[-1]
     engine.dispose()
 
 
