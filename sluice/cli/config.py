@@ -34,11 +34,26 @@ def settings_classes() -> Sequence[type[Settings]]:
     return (ChassisSettings, GatewaySettings, QuerySettings, ControlSettings)
 
 
+_INTRODUCTION: Final = """\
+# Settings
+
+After this page you can find a setting, and set it in the environment or in a file. `sluice config` prints every setting with its current value. Secrets are masked.
+
+Settings come from the environment or from a TOML file, which `SLUICE_CONFIG` or `--config` names. Command-line options override the environment, and
+the environment overrides the file. In the file, a setting of all services is at the top level, in lower case and without `SLUICE_`. A setting of one
+service is in the table of the service. For example, `SLUICE_GATEWAY_MAX_ITEMS` is `max_items` in `[gateway]`. An empty variable counts as unset. The
+exception is `SLUICE_GRPC_PORT`: an empty value turns the port off. An unknown name or an invalid value stops every command, with a message that names
+the setting.
+
+<!-- `sluice config --markdown > docs/settings.md` writes this page. -->
+
+"""  # noqa: E501  # lines as long as on the other pages
 _COLUMNS: Final = ("Name", "Default", "Unit", "0 or empty means", "Description")
 
 
 def markdown(rows: Sequence[SettingInfo]) -> Iterator[str]:
-    """The tables of docs/settings.md, line by line."""
+    """docs/settings.md, in pieces."""
+    yield _INTRODUCTION
     yield from _table(_COLUMNS, [_cells(row) for row in rows if not row.advanced])
     yield "\n## Advanced\n\n"
     yield "Most operators need none of these. The last column says when to change one.\n\n"
