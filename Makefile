@@ -244,6 +244,10 @@ bench: $(VENV)/.dev $(VENV)/load/.made ## run the benchmarks of docs/benchmarks.
 gate: $(VENV)/.dev ## compare this tree with BASE (a revision; default: where the branch left main): CPU, explore, memory, starts; ONLY=names
 	$(BIN)/python -m benchmarks.gate $(if $(BASE),--base $(BASE)) $(if $(ONLY),--only $(ONLY))
 
+.PHONY: changelog
+changelog: $(VENV)/.dev ## make a section of CHANGELOG.md for VERSION from the files of changes/, or print it if there is no VERSION
+	$(BIN)/towncrier build $(if $(VERSION),--version '$(VERSION)' --yes,--version next --draft)
+
 LOCK := --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --strip-extras \
 	--allow-unsafe --no-header --no-annotate
 RUN_EXTRAS := --extra control --extra embedded --extra gateway --extra grpc --extra postgresql --extra redis --extra send --extra uvloop --extra warehouse

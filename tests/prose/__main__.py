@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.prose.texts import Text, markdown_files, name_of, of_markdown, of_python, pages, python_files
+from tests.prose.texts import Text, markdown_files, name_of, of_markdown, of_python, pages, python_files, strings_of
 
 RULES: Final = Path(__file__).with_name("rules.toml")
 _BEFORE: Final = re.compile(r"(?:\A|[.!?:;]\s|\n\s*\n|\n\s*[-*]\s|\n\s*\d+\.\s)\s*\Z")  # a sentence
@@ -83,14 +83,14 @@ def _begins_statement(prose: str, found: re.Match[str]) -> bool:
 
 
 def find_in(rules: Sequence[Rule], files: Sequence[str] = ("",)) -> Iterator[Place]:
-    """In the pages and modules whose names begin so. A module is parsed only if one of the patterns is in its text."""
+    """In the pages and modules whose names begin so. A module is parsed only if a pattern is in one of its strings."""
     for path in markdown_files():
         if name_of(path).startswith(tuple(files)):
             yield from find([of_markdown(path)], rules)
     for path in python_files():
         if name_of(path).startswith(tuple(files)):
-            source = path.read_text(encoding="utf-8")
-            if any(rule.pattern.search(source) for rule in rules):
+            strings = strings_of(path.read_text(encoding="utf-8"))
+            if any(rule.pattern.search(strings) for rule in rules):
                 yield from find(of_python(path), rules)
 
 

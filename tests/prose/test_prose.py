@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.prose.__main__ import find, make_rule, read_rules
+from tests.prose.__main__ import find, main, make_rule, read_rules
 from tests.prose.texts import Text, of_markdown, of_python
 
 RULES = read_rules()
@@ -66,3 +66,7 @@ def test_an_exception_needs_a_reason_and_hides_its_sentence_alone() -> None:
 
 def test_few_sentences_are_exceptions() -> None:
     assert sum(len(rule.exceptions) for rule in RULES) < 30
+
+
+def test_the_pages_and_texts_of_the_project_have_no_habit() -> None:
+    assert main([]) == 0

@@ -19,6 +19,8 @@ _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _INLINE: Final = re.compile(r"(`+)(?:(?!\n\n).)+?\1", re.DOTALL)
 _ADDRESS: Final = re.compile(r"(?<=\])\([^)\s]*\)|<?https?://[^\s>)]+>?")
 _WORDS: Final = re.compile(r"[A-Za-z][a-z']*(?:[ ,]+[A-Za-z`{][\w'`{}.]*){3}")
+_STRING: Final = re.compile(r'"""(.*?)"""|"((?:[^"\\\n]|\\.)*)"', re.DOTALL)
+_CONTINUED: Final = re.compile(r'"\s*\n\s*f?"')  # one string in several parts
 _SQL: Final = re.compile(r"\b(SELECT|INSERT INTO|CREATE|ALTER TABLE|WHERE|GROUP BY|PRAGMA)\b")
 
 
@@ -58,6 +60,11 @@ def of_markdown(path: Path) -> Text:
     text = _INLINE.sub(_as_word, text)
     text = _ADDRESS.sub(lambda found: " " * len(found[0]), text)
     return Text(name_of(path), 1, text)
+
+
+def strings_of(source: str) -> str:
+    """All strings of a module, found without parsing it, which takes fifty times as long."""
+    return "\n".join(long or short for long, short in _STRING.findall(_CONTINUED.sub("", source)))
 
 
 def of_python(path: Path) -> Iterator[Text]:

@@ -349,7 +349,7 @@ def test_an_error_of_several_lines_is_one() -> None:
 
 
 async def test_a_turn_held_elsewhere_is_an_outage_not_a_fault_of_ours(migrated_url: str) -> None:
-    database = Database(migrated_url, max_wait_s=0.2)
+    database = Database(migrated_url, max_wait_s=1.0)
     await database.start()
     engine = migration_engine(migrated_url)
     with engine.begin():

