@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tests.programs import packages
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 PRODUCT: Final = ("chassis", "control", "gateway", "proto", "query", "sluice", "web")
 OTHERS: Final = ("benchmarks", "tests")
@@ -62,6 +64,7 @@ def _lines(files: list[Path]) -> int:
 
 
 def _typescript(files: list[Path]) -> Size:
+    packages(ROOT / "web/page")
     command = [ROOT / ".venv/bin/node", Path(__file__).with_name("nodes.mjs")]
     given = json.dumps([str(path) for path in files])
     done = subprocess.run(command, cwd=ROOT / "web/page", input=given, capture_output=True, text=True, check=True)
