@@ -138,7 +138,7 @@ async def test_agents_get_tokens_and_are_retired(tab: Tab, site: Site) -> None:
 async def test_own_tokens(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "tokens")
-    await fill(page, {"Name of the token": "laptop", "Days until it expires": "7"}, "Create a token")
+    await fill(page, {"Name of the token": "laptop", "Days until the token expires": "7"}, "Create a token")
     await expect(page.locator("code.secret")).to_contain_text("pat_")
     await page.get_by_role("button", name="Hide").click()
     await expect(page.locator("code.secret")).to_have_count(0)
