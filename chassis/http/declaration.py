@@ -190,7 +190,7 @@ def page_of(item: type[Any], name: str) -> type[msgspec.Struct]:
 
 @dataclass(frozen=True, slots=True)
 class _Signature:
-    """What a handler takes and returns, and its documentation."""
+    """The parameters, the responses and the documentation of a handler."""
 
     types: Mapping[str, Any]
     responses: tuple[ResponseSpec, ...]
