@@ -38,14 +38,14 @@ from control.approvals.bodies import (
     reason_or_none,
     request_body,
 )
-from control.approvals.model import RequestRecord, Status
+from control.approvals.model import RequestRecord, Status, Verdict
 from control.approvals.notifications import LinkBuilder, RequestLinks
 from control.approvals.policies import store as policies
 from control.approvals.policies.rules import Effect, PolicyQuery, Rule, decide, decision_reason, required_approvals
 from control.approvals.policies.store import resolve_project_id
 from control.approvals.store import RequestDetails
 from control.approvals.tables import OPEN, approval_requests
-from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Vote, VoteRequest, require_right_to_reject
+from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Ballot, require_right_to_reject
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.http.context import path_id
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult, ImmediateSender
@@ -255,7 +255,7 @@ class ApprovalRequests(Handlers):
         disabled. 403 for your own request.
         """
         body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
-        return await self._vote(request, found, reason_or_none(body), voting.approve)
+        return await self._vote(request, found, reason_or_none(body), Verdict.APPROVE)
 
     @route("POST", ONE + "/reject", bearer(*REJECT_SCOPES), body=REJECTION, errors=(409,))
     async def reject_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
@@ -269,7 +269,7 @@ class ApprovalRequests(Handlers):
             with_owners = await store.with_current_owners(connection, found)
         require_right_to_reject(authorization_context(request), with_owners)
         body = await self.context.read_body(request, Rejection)
-        return await self._vote(request, found, reason_or_none(body), voting.reject)
+        return await self._vote(request, found, reason_or_none(body), Verdict.REJECT)
 
     async def _read_new(self, request: web.Request, _type: type[Any]) -> Any:
         """The body of a new request. Raises BadRequest with all issues: types, texts, and an unknown project."""
@@ -285,12 +285,14 @@ class ApprovalRequests(Handlers):
         issues.raise_if_any("The request body is not valid.")
         return body
 
-    async def _vote(self, request: web.Request, found: RequestRecord, reason: str | None, vote: Vote) -> VoteResult:
+    async def _vote(
+        self, request: web.Request, found: RequestRecord, reason: str | None, verdict: Verdict
+    ) -> VoteResult:
         async with begin(self.context, request) as transaction:
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
             links = self.link_builder.for_org(transaction.caller.org_slug)
-            given = VoteRequest(transaction.caller, found.id, reason, transaction.request_id, now)
-            cast = await voting.cast_vote(transaction.connection, vote, given, links)
+            ballot = Ballot(transaction.caller, found.id, reason, transaction.request_id, now)
+            cast = await voting.cast_vote(transaction.connection, verdict, ballot, links)
         count = cast.vote_count
         return VoteResult(
             request_body(cast.request, now),
