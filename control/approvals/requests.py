@@ -242,12 +242,12 @@ class ApprovalRequests(Handlers):
         return Created(decision) if result.created else decision
 
     @route("GET", ONE, _READ)
-    async def show_approval_request(self, found: RequestRecord) -> ApprovalRequest:
+    async def show_approval_request(self, approval_request: RequestRecord) -> ApprovalRequest:
         """Show an approval request."""
-        return request_body(found, self.now())
+        return request_body(approval_request, self.now())
 
     @route("POST", ONE + "/approve", bearer(*APPROVE_SCOPES), body=APPROVAL, errors=(409,))
-    async def approve_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
+    async def approve_request(self, approval_request: RequestRecord, request: web.Request) -> VoteResult:
         """Approve a request.
 
         The request is approved when it has the number of approvals that the policy requires, and one of the approvers
@@ -255,10 +255,10 @@ class ApprovalRequests(Handlers):
         disabled. 403 for your own request.
         """
         body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
-        return await self._vote(request, found, reason_or_none(body), Verdict.APPROVE)
+        return await self._vote(request, approval_request, reason_or_none(body), Verdict.APPROVE)
 
     @route("POST", ONE + "/reject", bearer(*REJECT_SCOPES), body=REJECTION, errors=(409,))
-    async def reject_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
+    async def reject_request(self, approval_request: RequestRecord, request: web.Request) -> VoteResult:
         """Reject a request, or withdraw your own.
 
         One rejection is final. 409 if the request is decided or expired.
@@ -266,10 +266,10 @@ class ApprovalRequests(Handlers):
         # Requesters may withdraw their requests without being deciders, so the right depends on the request. The right
         # is checked before the body.
         async with self.context.database.read() as connection:
-            with_owners = await store.with_current_owners(connection, found)
+            with_owners = await store.with_current_owners(connection, approval_request)
         require_right_to_reject(authorization_context(request), with_owners)
         body = await self.context.read_body(request, Rejection)
-        return await self._vote(request, found, reason_or_none(body), Verdict.REJECT)
+        return await self._vote(request, approval_request, reason_or_none(body), Verdict.REJECT)
 
     async def _read_new(self, request: web.Request, _type: type[Any]) -> Any:
         """The body of a new request. Raises BadRequest with all issues: types, texts, and an unknown project."""
@@ -286,12 +286,12 @@ class ApprovalRequests(Handlers):
         return body
 
     async def _vote(
-        self, request: web.Request, found: RequestRecord, reason: str | None, verdict: Verdict
+        self, request: web.Request, approval_request: RequestRecord, reason: str | None, verdict: Verdict
     ) -> VoteResult:
         async with begin(self.context, request) as transaction:
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
             links = self.link_builder.for_org(transaction.caller.org_slug)
-            ballot = Ballot(transaction.caller, found.id, reason, transaction.request_id, now)
+            ballot = Ballot(transaction.caller, approval_request.id, reason, transaction.request_id, now)
             cast = await voting.cast_vote(transaction.connection, verdict, ballot, links)
         count = cast.vote_count
         return VoteResult(

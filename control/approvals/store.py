@@ -36,11 +36,11 @@ async def load_participant(connection: AsyncConnection, caller: AuthorizationCon
     return participant(caller, await load_membership_statuses(connection, caller.org_id, acting))
 
 
-def participant(caller: AuthorizationContext, found: Mapping[str, MembershipStatus]) -> Participant:
-    """The caller with its owner group, from `found`, statuses that are already loaded and may include others."""
+def participant(caller: AuthorizationContext, memberships: Mapping[str, MembershipStatus]) -> Participant:
+    """The caller with its owner group, from `memberships`, statuses that are already loaded and may include others."""
     acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
-    owner_group = with_owner_chain(acting, found)
-    if any(found[one].role is None for one in owner_group):
+    owner_group = with_owner_chain(acting, memberships)
+    if any(memberships[one].role is None for one in owner_group):
         raise NotFound
     return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), owner_group)
 

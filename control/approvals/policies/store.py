@@ -172,10 +172,10 @@ async def check_machines(
             )
 
 
-def _is_machine(found: Mapping[str, MembershipStatus], one: str) -> bool:
-    return one in found and found[one].kind is not PrincipalKind.USER and found[one].role is not None
+def _is_machine(memberships: Mapping[str, MembershipStatus], one: str) -> bool:
+    return one in memberships and memberships[one].kind is not PrincipalKind.USER and memberships[one].role is not None
 
 
-def _can_decide(found: Mapping[str, MembershipStatus], one: str, roles: Sequence[str]) -> bool:
-    statuses = [found[each] for each in with_owner_chain([one], found)]
+def _can_decide(memberships: Mapping[str, MembershipStatus], one: str, roles: Sequence[str]) -> bool:
+    statuses = [memberships[each] for each in with_owner_chain([one], memberships)]
     return all(not each.is_disabled and each.role in roles for each in statuses)

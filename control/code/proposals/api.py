@@ -276,6 +276,6 @@ async def _require_issues(connection: AsyncConnection, org_id: str, names: Seque
     return list(found.values())
 
 
-async def _shown(connection: AsyncConnection, found: Sequence[StoredProposal]) -> list[ChangeProposal]:
-    short_ids = await find_short_ids(connection, [one.id for one in found])
-    return [shown_as(ChangeProposal, one, issues=short_ids.get(one.id, [])) for one in found]
+async def _shown(connection: AsyncConnection, stored_proposals: Sequence[StoredProposal]) -> list[ChangeProposal]:
+    short_ids = await find_short_ids(connection, [one.id for one in stored_proposals])
+    return [shown_as(ChangeProposal, one, issues=short_ids.get(one.id, [])) for one in stored_proposals]

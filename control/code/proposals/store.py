@@ -65,7 +65,7 @@ async def find_proposal(
 
 
 async def store_proposal(
-    connection: AsyncConnection, org_id: str, known: StoredProposal | None, report: ProposalReport, now: datetime
+    connection: AsyncConnection, org_id: str, stored: StoredProposal | None, report: ProposalReport, now: datetime
 ) -> str:
     """Insert or update a proposal, with the state in the report, and return its id. Values that are not reported are
     not changed.
@@ -85,12 +85,12 @@ async def store_proposal(
     if report.state is ProposalState.MERGED:
         given["merged_at"] = report.merged_at or report.changed_at
     values = without_none(given)
-    if known is not None:
-        if known.state == ProposalState.MERGED:  # the time of the first such report
+    if stored is not None:
+        if stored.state == ProposalState.MERGED:  # the time of the first such report
             del values["merged_at"]
-            await note_merge(connection, known, report)
-        await connection.execute(proposals.update().where(proposals.c.id == known.id).values(values))
-        return str(known.id)
+            await note_merge(connection, stored, report)
+        await connection.execute(proposals.update().where(proposals.c.id == stored.id).values(values))
+        return str(stored.id)
     await _prune(connection, org_id)
     proposal_id = new_id("prp")
     row = {"id": proposal_id, "org_id": org_id, "repository": report.repository, "number": report.number}
@@ -98,10 +98,10 @@ async def store_proposal(
     return proposal_id
 
 
-async def note_merge(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
+async def note_merge(connection: AsyncConnection, stored: StoredProposal, report: ProposalReport) -> bool:
     """Store an earlier merge time of a merged proposal. Returns whether the time has changed."""
     at = report.merged_at or report.changed_at
-    is_later = (proposals.c.id == known.id) & ((proposals.c.merged_at > at) | proposals.c.merged_at.is_(None))
+    is_later = (proposals.c.id == stored.id) & ((proposals.c.merged_at > at) | proposals.c.merged_at.is_(None))
     return (await connection.execute(proposals.update().where(is_later).values(merged_at=at))).rowcount > 0
 
 
@@ -270,35 +270,35 @@ async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[
     return dict((await find_named(connection, org_id, [References(short_ids=tuple(names))])).by_name)
 
 
-def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
+def _is_news(stored: StoredProposal, report: ProposalReport) -> bool:
     """Whether the report is newer than what is known: platforms deliver out of order. A report of the same time counts
     if its state differs, because the platform's clock may only have whole seconds.
     """
-    if known.state == ProposalState.MERGED and report.state is not ProposalState.MERGED:
+    if stored.state == ProposalState.MERGED and report.state is not ProposalState.MERGED:
         return False
-    if report.changed_at != known.changed_at:
-        return bool(report.changed_at > known.changed_at)
-    return known.state not in (report.state, ProposalState.SUPERSEDED)
+    if report.changed_at != stored.changed_at:
+        return bool(report.changed_at > stored.changed_at)
+    return stored.state not in (report.state, ProposalState.SUPERSEDED)
 
 
-async def _stays_superseded(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
+async def _stays_superseded(connection: AsyncConnection, stored: StoredProposal, report: ProposalReport) -> bool:
     """Whether a proposal that its platform reports as open is still superseded. It is open again once one of its issues
     is unresolved again.
     """
-    if report.state is not ProposalState.OPEN or known.state != ProposalState.SUPERSEDED:
+    if report.state is not ProposalState.OPEN or stored.state != ProposalState.SUPERSEDED:
         return False
-    return not await has_unresolved_issue(connection, known.id)
+    return not await has_unresolved_issue(connection, stored.id)
 
 
 async def _was_superseded(
-    connection: AsyncConnection, proposal_id: str, known: StoredProposal | None, report: ProposalReport
+    connection: AsyncConnection, proposal_id: str, stored: StoredProposal | None, report: ProposalReport
 ) -> bool:
     """Whether another proposal for the same issues was merged before this report arrived, but after its time. If the
     report is the first one, a merge after the proposal was opened counts too, unless an issue is unresolved now.
     """
     if await has_merged_rival(connection, proposal_id, report.changed_at):
         return True
-    if known is not None or report.opened_at is None:
+    if stored is not None or report.opened_at is None:
         return False
     return await has_merged_rival(connection, proposal_id, report.opened_at) and not await has_unresolved_issue(
         connection, proposal_id
@@ -306,13 +306,13 @@ async def _was_superseded(
 
 
 async def _report_again(
-    connection: AsyncConnection, author: Author, known: StoredProposal, report: ProposalReport
+    connection: AsyncConnection, author: Author, stored: StoredProposal, report: ProposalReport
 ) -> ReportedProposal:
     """Take only the merge time from an older report."""
     update = IssueUpdate([], [])
-    if known.state == report.state == ProposalState.MERGED and await note_merge(connection, known, report):
-        update = await update_issues(connection, author, [known.id])
-    return ReportedProposal(known, False, False, False, *update, [])
+    if stored.state == report.state == ProposalState.MERGED and await note_merge(connection, stored, report):
+        update = await update_issues(connection, author, [stored.id])
+    return ReportedProposal(stored, False, False, False, *update, [])
 
 
 async def _store_references(
