@@ -84,9 +84,9 @@ async def check_open_limit(connection: AsyncConnection, org_id: str, requester_i
         (MAX_OPEN_PER_ORG, "organization", sa.true()),
     ):
         waiting = (columns.org_id == org_id, condition, OPEN, columns.expires_at > now)
-        found = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()
-        count = sa.select(sa.func.count(), sa.func.min(found.c.expires_at, type_=columns.expires_at.type))
-        number, soonest = (await connection.execute(count.select_from(found))).one()
+        statement = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()
+        count = sa.select(sa.func.count(), sa.func.min(statement.c.expires_at, type_=columns.expires_at.type))
+        number, soonest = (await connection.execute(count.select_from(statement))).one()
         if number >= limit:
             raise TooManyOpenRequests(limit, scope, int((soonest - now).total_seconds()) + 1, now)
 

@@ -72,14 +72,14 @@ async def create(
 
 async def list_sinks(connection: AsyncConnection, secret_box: SecretBox, org_id: str) -> list[Sink]:
     """All sinks of an organization, oldest first."""
-    found = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id).order_by(warehouse_sinks.c.id)
-    return [_sink(row, secret_box) for row in (await connection.execute(found)).mappings()]
+    statement = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id).order_by(warehouse_sinks.c.id)
+    return [_sink(row, secret_box) for row in (await connection.execute(statement)).mappings()]
 
 
 async def find(connection: AsyncConnection, secret_box: SecretBox, org_id: str, sink_id: str) -> Sink | None:
     """The organization's sink with this id."""
-    found = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id, warehouse_sinks.c.id == sink_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id, warehouse_sinks.c.id == sink_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _sink(row, secret_box)
 
 
@@ -121,7 +121,7 @@ async def find_due(
     """
     next_run_at = warehouse_sinks.c.next_run_at
     is_due = (next_run_at <= now) | (next_run_at > now + interval + MAX_CLOCK_DIFFERENCE)
-    found = (
+    statement = (
         sa.select(warehouse_sinks.c.id, warehouse_sinks.c.org_id)
         .join_from(warehouse_sinks, organizations, organizations.c.id == warehouse_sinks.c.org_id)
         .where(is_due, warehouse_sinks.c.enabled, _has_no_exporter(now))
@@ -129,7 +129,7 @@ async def find_due(
         .order_by(warehouse_sinks.c.next_run_at)
         .limit(1)
     )
-    row = (await connection.execute(found)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (row.id, row.org_id)
 
 
@@ -211,8 +211,8 @@ async def load_checkpoint(connection: AsyncConnection, sink_id: str, org_id: str
 
 async def list_checkpoints(connection: AsyncConnection, sink_id: str) -> dict[Stream, StreamCheckpoint]:
     """The stored checkpoints of a sink, by stream."""
-    found = sa.select(warehouse_checkpoints).where(warehouse_checkpoints.c.sink_id == sink_id)
-    return {Stream(row["stream"]): _checkpoint(row) for row in (await connection.execute(found)).mappings()}
+    statement = sa.select(warehouse_checkpoints).where(warehouse_checkpoints.c.sink_id == sink_id)
+    return {Stream(row["stream"]): _checkpoint(row) for row in (await connection.execute(statement)).mappings()}
 
 
 async def store_intent(connection: AsyncConnection, old: StreamCheckpoint, intent: Intent) -> StreamCheckpoint:
@@ -263,8 +263,8 @@ async def end_interrupted(connection: AsyncConnection, sink_id: str, now: dateti
 
 async def list_runs(connection: AsyncConnection, sink_id: str, limit: int) -> Sequence[Any]:
     """The newest runs of a sink as rows, newest first."""
-    found = sa.select(warehouse_runs).where(warehouse_runs.c.sink_id == sink_id)
-    return (await connection.execute(found.order_by(warehouse_runs.c.id.desc()).limit(limit))).all()
+    statement = sa.select(warehouse_runs).where(warehouse_runs.c.sink_id == sink_id)
+    return (await connection.execute(statement.order_by(warehouse_runs.c.id.desc()).limit(limit))).all()
 
 
 async def delete_old_runs(connection: AsyncConnection, sink_id: str) -> None:

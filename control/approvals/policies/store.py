@@ -84,8 +84,8 @@ async def list_enabled_rules(connection: AsyncConnection, org_id: str, project_i
     """Rules of the enabled policies of the organization and, if given, of the project."""
     column = approval_policies.c.project_id
     in_scope = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
-    found = SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
-    return [_rule(row) for row in await connection.execute(found)]
+    statement = SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
+    return [_rule(row) for row in await connection.execute(statement)]
 
 
 def _column_values(values: Mapping[str, Any]) -> dict[str, Any]:

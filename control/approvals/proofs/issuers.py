@@ -59,15 +59,17 @@ async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime)
 
 async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]:
     """All keys of an organization, oldest first."""
-    found = sa.select(proof_issuer_keys).where(proof_issuer_keys.c.org_id == org_id).order_by(proof_issuer_keys.c.id)
-    return [_key(row) for row in (await connection.execute(found)).mappings()]
+    statement = (
+        sa.select(proof_issuer_keys).where(proof_issuer_keys.c.org_id == org_id).order_by(proof_issuer_keys.c.id)
+    )
+    return [_key(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def load_key(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
     """The organization's key with this id. The id is not the key id that envelopes name. Raises NotFound."""
     columns = proof_issuer_keys.c
-    found = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     if row is None:
         raise NotFound
     return _key(row)

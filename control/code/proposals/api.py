@@ -199,8 +199,8 @@ class Proposals(Handlers):
 
         async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> list[ChangeProposal]:
             older = [] if before is None else [proposals.c.id < before]
-            found = sa.select(proposals).where(*conditions, *older).order_by(proposals.c.id.desc()).limit(limit)
-            return await _shown(connection, (await connection.execute(found)).all())
+            statement = sa.select(proposals).where(*conditions, *older).order_by(proposals.c.id.desc()).limit(limit)
+            return await _shown(connection, (await connection.execute(statement)).all())
 
         return await page.read(("proposals", caller.org_id, query), fetch, lambda one: one)
 

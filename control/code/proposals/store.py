@@ -58,10 +58,10 @@ async def find_proposal(
     connection: AsyncConnection, org_id: str, repository: str, number: str
 ) -> StoredProposal | None:
     """The organization's proposal with this number."""
-    found = sa.select(proposals).where(
+    statement = sa.select(proposals).where(
         proposals.c.org_id == org_id, proposals.c.repository == repository, proposals.c.number == number
     )
-    return (await connection.execute(found)).one_or_none()
+    return (await connection.execute(statement)).one_or_none()
 
 
 async def store_proposal(
@@ -126,10 +126,10 @@ async def link_issues(
 async def find_linked(connection: AsyncConnection, proposal_id: str) -> list[NamedIssue]:
     """The issues of a proposal."""
     of_proposal = proposal_issues.c.issue_id == issues.c.id
-    found = SELECT_NAMED.join(proposal_issues, of_proposal).where(
+    statement = SELECT_NAMED.join(proposal_issues, of_proposal).where(
         proposal_issues.c.proposal_id == proposal_id, projects.c.deleted_at.is_(None)
     )
-    return [named_issue(row) for row in await connection.execute(found)]
+    return [named_issue(row) for row in await connection.execute(statement)]
 
 
 async def supersede_others(
@@ -145,8 +145,8 @@ async def supersede_others(
     )
     of_issues = sa.exists().where(proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(same))
     is_open = (proposals.c.org_id == org_id) & (proposals.c.state == ProposalState.OPEN.value)
-    found = sa.select(proposals).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
-    others = (await connection.execute(found.limit(MAX_SUPERSEDED))).all()
+    statement = sa.select(proposals).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
+    others = (await connection.execute(statement.limit(MAX_SUPERSEDED))).all()
     if others:
         await supersede(connection, [one.id for one in others], now)
     return others
@@ -161,14 +161,14 @@ async def supersede(connection: AsyncConnection, proposal_ids: Collection[str], 
 async def has_merged_rival(connection: AsyncConnection, proposal_id: str, since: datetime) -> bool:
     """Whether another proposal for one of the same issues was merged after this time."""
     own, other = proposal_issues.alias(), proposal_issues.alias()
-    found = (
+    statement = (
         sa.select(proposals.c.id)
         .join_from(own, other, other.c.issue_id == own.c.issue_id)
         .join(proposals, proposals.c.id == other.c.proposal_id)
         .where(own.c.proposal_id == proposal_id, proposals.c.id != proposal_id)
         .where(proposals.c.state == ProposalState.MERGED.value, proposals.c.changed_at > since)
     )
-    return await connection.scalar(found.limit(1)) is not None
+    return await connection.scalar(statement.limit(1)) is not None
 
 
 async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) -> bool:
@@ -176,13 +176,13 @@ async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) ->
     merged.
     """
     target = issues.alias()
-    found = (
+    statement = (
         sa.select(target.c.id)
         .join_from(proposal_issues, issues, issues.c.id == proposal_issues.c.issue_id)
         .join(target, target.c.id == sa.func.coalesce(issues.c.merged_into, issues.c.id))
         .where(proposal_issues.c.proposal_id == proposal_id, target.c.status != IssueStatus.RESOLVED.value)
     )
-    return await connection.scalar(found.limit(1)) is not None
+    return await connection.scalar(statement.limit(1)) is not None
 
 
 _ISSUES_OF_PROPOSALS: Final = (
@@ -195,8 +195,8 @@ _ISSUES_OF_PROPOSALS: Final = (
 
 def of_issue(issue: ShortId) -> sa.ColumnElement[bool]:
     """The condition that a proposal fixes the issue."""
-    found = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
-    return proposals.c.id.in_(found.with_only_columns(proposal_issues.c.proposal_id))
+    statement = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
+    return proposals.c.id.in_(statement.with_only_columns(proposal_issues.c.proposal_id))
 
 
 async def find_short_ids(connection: AsyncConnection, proposal_ids: Sequence[str]) -> dict[str, list[str]]:

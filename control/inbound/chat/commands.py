@@ -312,6 +312,6 @@ def _unresolved_of(project_id: int, now: datetime) -> sa.Select[tuple[object, ..
 
 
 async def _find_issue(connection: AsyncConnection, project_ids: list[int], number: int) -> IssueRecord | None:
-    found = sa.select(issues.c.id).where(issues.c.project_id.in_(project_ids), issues.c.number == number)
-    issue_id = await connection.scalar(found)
+    statement = sa.select(issues.c.id).where(issues.c.project_id.in_(project_ids), issues.c.number == number)
+    issue_id = await connection.scalar(statement)
     return None if issue_id is None else await lifecycle.find_merged(connection, issue_id)

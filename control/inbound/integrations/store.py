@@ -82,8 +82,8 @@ async def create_integration(
 
 async def find_integration(connection: AsyncConnection, org_id: str, integration_id: str) -> Integration | None:
     """The organization's integration with this id."""
-    found = _SELECT.where(integrations.c.org_id == org_id, integrations.c.id == integration_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = _SELECT.where(integrations.c.org_id == org_id, integrations.c.id == integration_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _integration(row)
 
 
@@ -171,19 +171,19 @@ async def find_endpoints_by_hook_id(
 
 async def load_versions(connection: AsyncConnection, ids: Collection[str]) -> dict[str, int]:
     """Load the versions of the integrations that are enabled and whose organization is not deleted."""
-    found = (
+    statement = (
         sa.select(integrations.c.id, integrations.c.version)
         .join(organizations, organizations.c.id == integrations.c.org_id)
         .where(integrations.c.id.in_(list(ids)), integrations.c.enabled, organizations.c.deleted_at.is_(None))
     )
-    return {row.id: row.version for row in await connection.execute(found)}
+    return {row.id: row.version for row in await connection.execute(statement)}
 
 
 async def _load_endpoints(
     connection: AsyncConnection, secret_box: SecretBox, where: sa.ColumnElement[bool], now: datetime
 ) -> list[WebhookEndpoint]:
-    found = _SELECT.where(where, integrations.c.enabled, organizations.c.deleted_at.is_(None))
-    rows = await connection.execute(found.order_by(integrations.c.id).limit(MAX_CANDIDATES))
+    statement = _SELECT.where(where, integrations.c.enabled, organizations.c.deleted_at.is_(None))
+    rows = await connection.execute(statement.order_by(integrations.c.id).limit(MAX_CANDIDATES))
     return [WebhookEndpoint(_integration(row), tuple(_secrets(secret_box, row, now))) for row in rows.mappings()]
 
 

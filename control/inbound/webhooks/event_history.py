@@ -125,8 +125,8 @@ class WebhookEvents(Handlers):
         body of the delivery is not kept.
         """
         async with begin(self.context, request) as transaction:
-            found = sa.select(inbound_deliveries).where(_sent_by(integration_id), _EVENTS.id == inbound_delivery_id)
-            stored = (await transaction.connection.execute(found, {"org_id": caller.org_id})).one_or_none()
+            statement = sa.select(inbound_deliveries).where(_sent_by(integration_id), _EVENTS.id == inbound_delivery_id)
+            stored = (await transaction.connection.execute(statement, {"org_id": caller.org_id})).one_or_none()
             if stored is None:
                 raise NotFound
             if stored.body is None:

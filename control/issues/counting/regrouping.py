@@ -227,8 +227,8 @@ async def find_pending(connection: AsyncConnection, project_ids: Collection[int]
         columns.rules_version.in_(range(1, FINGERPRINT_VERSION)),
         columns.since_us > oldest_upgraded(stored_us),
     )
-    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), is_pending)
-    return set((await connection.execute(found)).scalars())
+    statement = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), is_pending)
+    return set((await connection.execute(statement)).scalars())
 
 
 async def regroup(
