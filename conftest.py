@@ -28,8 +28,9 @@ pytest.register_assert_rewrite(
 )
 
 
-# `make test` tries the same examples each time, `make test-long` others.
-settings.register_profile("seeded", derandomize=not os.environ.get("TEST_LONG"), deadline=None)
+# `make test` tries the same fifty examples each time, `make test-long` a hundred others.
+LONG = bool(os.environ.get("TEST_LONG"))
+settings.register_profile("seeded", derandomize=not LONG, max_examples=100 if LONG else 50, deadline=None)
 settings.load_profile("seeded")
 
 # Importing and collecting make millions of objects and leave no garbage: by default the collector would go over them

@@ -134,7 +134,7 @@ async def read_states(
 ) -> dict[bytes, IssueState]:
     """The issues by fingerprint. Fingerprints without an issue are omitted."""
     target, columns = issues.alias(), issue_fingerprints.c
-    found = (
+    statement = (
         sa.select(
             columns.fingerprint,
             target.c.id,
@@ -148,7 +148,7 @@ async def read_states(
         .join(projects, projects.c.id == columns.project_id)
         .where(columns.project_id == project_id, columns.fingerprint.in_(fingerprints))
     )
-    return {bytes(row.fingerprint): _state(row, now) for row in await connection.execute(found)}
+    return {bytes(row.fingerprint): _state(row, now) for row in await connection.execute(statement)}
 
 
 def short_id(project_slug: str, number: int) -> str:

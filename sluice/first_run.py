@@ -40,8 +40,8 @@ async def record_bootstrap(connection: AsyncConnection, bootstrap: Bootstrap) ->
     await add_event("organization.create", org_id, slug=bootstrap.org_slug, monthlyItems=organization.monthly_items)
     for owner in await member_store.list_members(connection, org_id, "", 1):
         await add_event("principal.create", owner.id, kind=owner.kind.value, name=owner.name, role=owner.role.value)
-        found = sa.select(access_tokens.c.id, access_tokens.c.name).where(access_tokens.c.principal_id == owner.id)
-        for token in await connection.execute(found):
+        statement = sa.select(access_tokens.c.id, access_tokens.c.name).where(access_tokens.c.principal_id == owner.id)
+        for token in await connection.execute(statement):
             await add_event("token.create", token.id, holder=owner.id, name=token.name, scopes=[], expiresAt="")
     await add_event("project.create", bootstrap.project_id, slug=bootstrap.project_slug)
     for key in await project_key_store.list_project_keys(connection, int(bootstrap.project_id), None, 1):

@@ -1,13 +1,13 @@
-"""Which tests a run has, and how large they are.
+"""Selects the tests of a run, and their size.
 
-`make test` has everything but what is long by nature; `make test-long` has that, and nothing else:
+`make test` runs all tests except the slow ones. `make test-long` runs exactly the slow ones:
 
-- tests marked `long`;
-- tests marked `sized`, which `make test` runs as well, but smaller: `scaled` says how small;
-- tests on a second store (PostgreSQL; ClickHouse as a server), which `make test` runs only where they are marked
-  `both_stores`: where SQL, races, claims or migrations are at stake, or how statements and answers travel.
+- tests marked `long`, such as tests with kills and outages;
+- tests marked `sized`, which `make test` runs at a smaller size, too (`scaled` returns the size);
+- tests on a second store (PostgreSQL, or ClickHouse as a server). `make test` runs them only if they are marked
+  `both_stores`, for SQL, races, claims, migrations, or the transport of statements and responses.
 
-A test that is named (`pytest tests/x.py::test_y`) runs in any case; `TEST_LONG=1` has it at its full size.
+A test that is named (`pytest tests/x.py::test_y`) always runs. `TEST_LONG=1` runs it at full size.
 """
 
 import os

@@ -76,18 +76,20 @@ async def load_membership_statuses(
     }
 
 
-def with_owner_chain(ids: Iterable[str], found: Mapping[str, MembershipStatus]) -> frozenset[str]:
-    """These ids and the ids of all owners in their chains of owners. `found` contains all of these principals."""
+def with_owner_chain(ids: Iterable[str], memberships: Mapping[str, MembershipStatus]) -> frozenset[str]:
+    """These ids and the ids of all owners in their chains of owners. `memberships` contains all of these principals."""
     all_ids, new_ids = set(ids), set(ids)
     while new_ids:
-        new_ids = {owner for principal_id in new_ids if (owner := found[principal_id].owner_id) is not None} - all_ids
+        new_ids = {
+            owner for principal_id in new_ids if (owner := memberships[principal_id].owner_id) is not None
+        } - all_ids
         all_ids |= new_ids
     return frozenset(all_ids)
 
 
-def owning_user(principal_id: str, found: Mapping[str, MembershipStatus]) -> str:
-    """The user at the end of the chain of owners in `found`. The principal itself may be this user."""
-    while (owner := found[principal_id].owner_id) is not None:
+def owning_user(principal_id: str, memberships: Mapping[str, MembershipStatus]) -> str:
+    """The user at the end of the chain of owners in `memberships`. The principal itself may be this user."""
+    while (owner := memberships[principal_id].owner_id) is not None:
         principal_id = owner
     return principal_id
 
@@ -98,14 +100,16 @@ def owned_principals(owner_id: str) -> sa.Select[tuple[str]]:
     return sa.select(owned.union(sa.select(principals.c.id).join(owned, principals.c.owner_id == owned.c.id)).c.id)
 
 
-def any_disabled(found: Mapping[str, MembershipStatus]) -> bool:
+def any_disabled(memberships: Mapping[str, MembershipStatus]) -> bool:
     """Whether one of the principals is disabled, so that a credential that depends on all of them does not work."""
-    return any(status.is_disabled for status in found.values())
+    return any(status.is_disabled for status in memberships.values())
 
 
-def common_scopes(found: Mapping[str, MembershipStatus], granted: frozenset[Scope] | None) -> frozenset[Scope] | None:
+def common_scopes(
+    memberships: Mapping[str, MembershipStatus], granted: frozenset[Scope] | None
+) -> frozenset[Scope] | None:
     """The granted scopes (None: all) that the roles of all principals have. None if a principal is not a member."""
-    role_scopes = [None if status.role is None else ROLE_SCOPES[status.role] for status in found.values()]
+    role_scopes = [None if status.role is None else ROLE_SCOPES[status.role] for status in memberships.values()]
     if not role_scopes or None in role_scopes:
         return None
     initial = frozenset(Scope) if granted is None else granted
@@ -210,16 +214,18 @@ async def reload_session_credential(
 
 
 async def reload_authorization(
-    connection: AsyncConnection, known: AuthorizationContext, wanted: Collection[str], now: datetime
+    connection: AsyncConnection, earlier: AuthorizationContext, wanted: Collection[str], now: datetime
 ) -> AuthorizationContext:
-    """The current authorization of a bearer that was authorized earlier as `known`. One of the scopes `wanted` is
+    """The current authorization of a bearer whose `earlier` authorization is known. One of the scopes `wanted` is
     required. Raises Unauthorized, MfaRequired, NotFound, Forbidden.
     """
-    found = await reload_credential(connection, known.token_id, now)
-    if found.role is None or not await _is_live(connection, known.project_id):
+    credential = await reload_credential(connection, earlier.token_id, now)
+    if credential.role is None or not await _is_live(connection, earlier.project_id):
         raise NotFound
-    require_scope(found.scopes, wanted)
-    return replace(known, role=found.role, scopes=found.scopes, kind=found.kind, owner_id=found.owner_id)
+    require_scope(credential.scopes, wanted)
+    return replace(
+        earlier, role=credential.role, scopes=credential.scopes, kind=credential.kind, owner_id=credential.owner_id
+    )
 
 
 async def _is_live(connection: AsyncConnection, project_id: int | None) -> bool:
@@ -236,10 +242,10 @@ def require_scope(held: frozenset[Scope], wanted: Collection[str]) -> None:
 async def _build_token_credential(
     connection: AsyncConnection, row: sa.Row[*tuple[Any, ...]]
 ) -> AuthenticatedCredential | None:
-    found = await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
-    if found is not None and found.kind is PrincipalKind.USER and row.user_tokens_blocked:
+    credential = await _build_credential(connection, row, row.scopes, row.subject_id, row.chain)
+    if credential is not None and credential.kind is PrincipalKind.USER and row.user_tokens_blocked:
         return None  # the organization requires single sign-on, so tokens of users do not work
-    return found
+    return credential
 
 
 async def _build_credential(

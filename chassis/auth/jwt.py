@@ -187,22 +187,22 @@ async def publish_key(connection: AsyncConnection, key: PublicKey, now: datetime
 
 async def find_key(connection: AsyncConnection, kid: str, now: datetime) -> PublicKey | None:
     """The key with this id, if it is trusted."""
-    found = sa.select(signing_keys).where(signing_keys.c.kid == kid, _trusted(now))
-    row = (await connection.execute(found)).one_or_none()
+    statement = sa.select(signing_keys).where(signing_keys.c.kid == kid, _trusted(now))
+    row = (await connection.execute(statement)).one_or_none()
     return None if row is None else PublicKey(row.kid, bytes(row.public_key))
 
 
 async def list_trusted_keys(connection: AsyncConnection, now: datetime) -> list[PublicKey]:
     """At most MAX_SHOWN trusted keys, the most recently published first."""
-    found = sa.select(signing_keys).where(_trusted(now)).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid)
-    return [PublicKey(row.kid, bytes(row.public_key)) for row in await connection.execute(found.limit(MAX_SHOWN))]
+    statement = sa.select(signing_keys).where(_trusted(now)).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid)
+    return [PublicKey(row.kid, bytes(row.public_key)) for row in await connection.execute(statement.limit(MAX_SHOWN))]
 
 
 async def list_all_keys(connection: AsyncConnection, limit: int) -> list[StoredKey]:
     """At most `limit` of all stored keys, the most recently published first."""
     columns = [signing_keys.c[name] for name in StoredKey._fields]
-    found = sa.select(*columns).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid).limit(limit)
-    return [StoredKey(*row) for row in await connection.execute(found)]
+    statement = sa.select(*columns).order_by(signing_keys.c.seen_at.desc(), signing_keys.c.kid).limit(limit)
+    return [StoredKey(*row) for row in await connection.execute(statement)]
 
 
 async def withdraw_key(connection: AsyncConnection, kid: str, now: datetime) -> bool:

@@ -312,12 +312,12 @@ class StorageOrderReader(Generic[Rows]):
             self._step_us *= 2 if self._step_us < self._window_us else 1
             return found, until, False
 
-    def _without_second_copies(self, found: Rows, checkpoint: Checkpoint) -> tuple[Rows, Checkpoint]:
+    def _without_second_copies(self, page_rows: Rows, checkpoint: Checkpoint) -> tuple[Rows, Checkpoint]:
         """The rows that were not delivered before, and the checkpoint after all found rows."""
-        if not found:
-            return found, checkpoint
-        recent, position = dict(checkpoint.recent), found.last
-        rows = found.without_delivered(recent)
+        if not page_rows:
+            return page_rows, checkpoint
+        recent, position = dict(checkpoint.recent), page_rows.last
+        rows = page_rows.without_delivered(recent)
         return rows, Checkpoint(position, _recent(recent, position.stored_us - self._window_us))
 
 

@@ -129,10 +129,10 @@ async def create_many(connection: AsyncConnection, wanted: Sequence[NewErasure],
 
 async def find(connection: AsyncConnection, erasure_id: str, org_id: str | None = None) -> StoredErasure | None:
     """The erasure with this id, of the organization or (None) of any organization."""
-    found = sa.select(erasures).where(erasures.c.id == erasure_id)
+    statement = sa.select(erasures).where(erasures.c.id == erasure_id)
     if org_id is not None:
-        found = found.where(erasures.c.org_id == org_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+        statement = statement.where(erasures.c.org_id == org_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else erasure_from_row(row)
 
 
@@ -162,10 +162,10 @@ async def list_erasures(
 
 async def count_open_filters(connection: AsyncConnection, org_id: str) -> int:
     """Erasures by filter of the organization, dry runs included, that are pending or running."""
-    found = sa.select(sa.func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         erasures.c.org_id == org_id, erasures.c.kind == ErasureKind.FILTER.value, _is_open()
     )
-    return await connection.scalar(found) or 0
+    return await connection.scalar(statement) or 0
 
 
 async def tombstone_version(connection: AsyncConnection) -> int:
@@ -179,7 +179,7 @@ async def list_tombstones(connection: AsyncConnection, after: int = 0, limit: in
     """At most `limit` tombstones in force with a number above `after`, in order. Dry runs have no tombstone, and a
     deleted organization has one tombstone for each of its projects.
     """
-    found = (
+    statement = (
         sa.select(erasures)
         .where(
             erasures.c.number > after,
@@ -190,17 +190,17 @@ async def list_tombstones(connection: AsyncConnection, after: int = 0, limit: in
         .order_by(erasures.c.number)
         .limit(limit)
     )
-    return [_tombstone(erasure_from_row(row)) for row in (await connection.execute(found)).mappings()]
+    return [_tombstone(erasure_from_row(row)) for row in (await connection.execute(statement)).mappings()]
 
 
 async def list_retention_days(connection: AsyncConnection) -> dict[int, int]:
     """The retention in days of each project that has its own retention. The shorter of this retention and the retention
     of the settings applies.
     """
-    found = sa.select(projects.c.id, projects.c.retention_days).where(
+    statement = sa.select(projects.c.id, projects.c.retention_days).where(
         projects.c.retention_days.is_not(None), projects.c.deleted_at.is_(None)
     )
-    return {row.id: row.retention_days for row in await connection.execute(found)}
+    return {row.id: row.retention_days for row in await connection.execute(statement)}
 
 
 async def register_journal(connection: AsyncConnection, journal: str, now: datetime) -> None:
@@ -219,18 +219,18 @@ async def remove_journal(connection: AsyncConnection, journal: str) -> bool:
 
 async def list_journals(connection: AsyncConnection) -> dict[str, datetime]:
     """The registered journals, each with the time at which its gateway was last seen."""
-    found = sa.select(erasure_journals.c.journal, erasure_journals.c.seen_at).order_by(erasure_journals.c.journal)
-    return {row.journal: row.seen_at for row in await connection.execute(found)}
+    statement = sa.select(erasure_journals.c.journal, erasure_journals.c.seen_at).order_by(erasure_journals.c.journal)
+    return {row.journal: row.seen_at for row in await connection.execute(statement)}
 
 
 async def acknowledge(connection: AsyncConnection, erasure_ids: Sequence[str], journal: str, now: datetime) -> None:
     """Record that the journal holds no request that these erasures cover and that was received before them.
     Idempotent.
     """
-    known = sa.select(erasure_acknowledgements.c.erasure_id).where(
+    statement = sa.select(erasure_acknowledgements.c.erasure_id).where(
         erasure_acknowledgements.c.journal == journal, erasure_acknowledgements.c.erasure_id.in_(list(erasure_ids))
     )
-    acknowledged = set((await connection.scalars(known)).all())
+    acknowledged = set((await connection.scalars(statement)).all())
     at = to_milliseconds(now)
     rows = [
         {"erasure_id": one, "journal": journal, "acknowledged_at": at}
@@ -249,12 +249,12 @@ async def missing_acknowledgements(connection: AsyncConnection, erasure_id: str)
         erasure_acknowledgements.c.erasure_id == erasure_id
     )
     requested_at = sa.select(erasures.c.requested_at).where(erasures.c.id == erasure_id).scalar_subquery()
-    found = (
+    statement = (
         sa.select(erasure_journals.c.journal)
         .where(erasure_journals.c.registered_at <= requested_at, erasure_journals.c.journal.not_in(acknowledged))
         .order_by(erasure_journals.c.journal)
     )
-    return list((await connection.scalars(found)).all())
+    return list((await connection.scalars(statement)).all())
 
 
 async def list_unacknowledged(connection: AsyncConnection, journal: str, limit: int = MAX_TOMBSTONES) -> list[str]:
@@ -262,7 +262,7 @@ async def list_unacknowledged(connection: AsyncConnection, journal: str, limit: 
     acknowledged = sa.exists().where(
         erasure_acknowledgements.c.erasure_id == erasures.c.id, erasure_acknowledgements.c.journal == journal
     )
-    found = (
+    statement = (
         sa.select(erasures.c.id)
         .where(
             erasures.c.state != ErasureState.COMPLETED.value,
@@ -273,7 +273,7 @@ async def list_unacknowledged(connection: AsyncConnection, journal: str, limit: 
         .order_by(erasures.c.number)
         .limit(limit)
     )
-    return list((await connection.scalars(found)).all())
+    return list((await connection.scalars(statement)).all())
 
 
 async def supersede_filters(connection: AsyncConnection, org_id: str, project_id: int | None, now: datetime) -> None:
@@ -312,8 +312,8 @@ async def expire_filters(connection: AsyncConnection, before: datetime, now: dat
 
 async def list_unpurged(connection: AsyncConnection, limit: int) -> list[StoredErasure]:
     """At most `limit` erasures whose relational rows are not deleted yet, the oldest first."""
-    found = sa.select(erasures).where(erasures.c.purged_at.is_(None)).order_by(erasures.c.number).limit(limit)
-    return [erasure_from_row(row) for row in (await connection.execute(found)).mappings()]
+    statement = sa.select(erasures).where(erasures.c.purged_at.is_(None)).order_by(erasures.c.number).limit(limit)
+    return [erasure_from_row(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def begin_purge(connection: AsyncConnection, erasure_id: str) -> None:
@@ -369,10 +369,10 @@ async def repeat_completed(connection: AsyncConnection, since: datetime) -> int:
 async def count_unfinished(connection: AsyncConnection) -> OpenErasures:
     """Count unfinished erasures, for metrics and `sluice doctor`."""
     failed = erasures.c.state == ErasureState.FAILED.value
-    found = sa.select(sa.func.count(), sa.func.count(sa.case((failed, 1))), sa.func.min(erasures.c.requested_at)).where(
-        erasures.c.state != ErasureState.COMPLETED.value
-    )
-    number, number_failed, oldest = (await connection.execute(found)).one()
+    statement = sa.select(
+        sa.func.count(), sa.func.count(sa.case((failed, 1))), sa.func.min(erasures.c.requested_at)
+    ).where(erasures.c.state != ErasureState.COMPLETED.value)
+    number, number_failed, oldest = (await connection.execute(statement)).one()
     return OpenErasures(number - number_failed, number_failed, oldest)
 
 

@@ -382,9 +382,9 @@ async def check_project_key(
     rate-limited before its project is compared with the project that the request names.
     """
 
-    async def take_permit(found: ProjectIdentity) -> None:
-        request[PROJECT] = found
-        await rate_limits.take(request, LimitClass.OTLP, found.key_id, found.rate)
+    async def take_permit(project: ProjectIdentity) -> None:
+        request[PROJECT] = project
+        await rate_limits.take(request, LimitClass.OTLP, project.key_id, project.rate)
 
     try:
         await guard.check(

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cache
-from types import UnionType
+from types import MethodType, UnionType
 from typing import Annotated, Any, Final, Generic, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -188,22 +188,41 @@ def page_of(item: type[Any], name: str) -> type[msgspec.Struct]:
     return page
 
 
-def _route(handler: Callable[..., Awaitable[Any]], tag: Tag, arguments: Arguments) -> Route:
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """The parameters, the responses and the documentation of a handler."""
+
+    types: Mapping[str, Any]
+    responses: tuple[ResponseSpec, ...]
+    body: Body | None
+    description: str
+
+
+@cache  # tests build a service thousands of times
+def _signature(handler: Callable[..., Awaitable[Any]]) -> _Signature:
     declared: _Declaration = getattr(handler, _DECLARED)
-    hints = get_type_hints(handler, include_extras=True)
-    result = hints.pop("return")
-    given = {name: _argument(name, type_, declared.path, arguments) for name, type_ in hints.items()}
+    types = get_type_hints(handler, include_extras=True)
+    results = _alternatives(types.pop("return"))
+    responses = declared.responses or tuple(_response(each, declared.status, declared.page) for each in results)
+    body = declared.body or _body(types.values(), declared.example)
+    return _Signature(types, responses, body, inspect.getdoc(handler) or "")
+
+
+def _route(handler: MethodType, tag: Tag, arguments: Arguments) -> Route:
+    declared: _Declaration = getattr(handler, _DECLARED)
+    signature = _signature(handler.__func__)
+    given = {name: _argument(name, type_, declared.path, arguments) for name, type_ in signature.types.items()}
     described = (*(each for one in given.values() for each in one.parameters), *declared.parameters)
     operation = Operation(
         _camel(handler.__name__),
         declared.tag or tag,
-        declared.responses or tuple(_response(each, declared.status, declared.page) for each in _alternatives(result)),
+        signature.responses,
         (*_ids(declared.path, {each.name for each in described}), *described),
-        body=declared.body or _body(hints.values(), declared.example),
+        body=signature.body,
         error_statuses=declared.errors,
         only_error_statuses=declared.only_errors,
         error_spec=declared.error_spec,
-        description=inspect.getdoc(handler) or "",
+        description=signature.description,
     )
     provided = {name: each.provide for name, each in given.items()}
     checks = declared.checks_query or declared.body is not None

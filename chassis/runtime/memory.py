@@ -24,6 +24,7 @@ import ctypes
 import gc
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -59,8 +60,11 @@ _MOUNT: Final = Path("/sys/fs/cgroup")
 _MEMBERSHIP: Final = Path("/proc/self/cgroup")
 
 
+@cache
 def available_bytes(membership: Path = _MEMBERSHIP, mount: Path = _MOUNT) -> int:
-    """The minimum of the machine's memory and the limits of this process's control groups, in bytes."""
+    """The minimum of the machine's memory and the limits of this process's control groups, in bytes, as of the first
+    call.
+    """
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min((machine, *_limits(membership, mount)))
 

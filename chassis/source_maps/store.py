@@ -38,18 +38,18 @@ source_maps: Final = sa.Table(
 
 async def read_revisions(connection: AsyncConnection) -> dict[int, int]:
     """The revision of each project that has or had source maps."""
-    found = sa.select(projects.c.id, projects.c.source_maps_revision).where(
+    statement = sa.select(projects.c.id, projects.c.source_maps_revision).where(
         projects.c.source_maps_revision > 0, projects.c.deleted_at.is_(None)
     )
-    return {row.id: row.source_maps_revision for row in await connection.execute(found)}
+    return {row.id: row.source_maps_revision for row in await connection.execute(statement)}
 
 
 async def read_index(connection: AsyncConnection, project_id: int) -> dict[tuple[str, str], str]:
     """The ids of all of a project's maps, by release and path."""
-    found = sa.select(source_maps.c.id, source_maps.c.release, source_maps.c.path).where(
+    statement = sa.select(source_maps.c.id, source_maps.c.release, source_maps.c.path).where(
         source_maps.c.project_id == project_id
     )
-    return {(row.release, row.path): row.id for row in await connection.execute(found)}
+    return {(row.release, row.path): row.id for row in await connection.execute(statement)}
 
 
 async def read_content(connection: AsyncConnection, source_map_id: str) -> bytes | None:

@@ -8,7 +8,7 @@ The path of a request, from `POST .../approval-requests` to its decision:
     requests.check_open_limit          limits of open requests                               -> 429
     store.create                       an open request with a copy of the rule               -> 201
     notifications.notify_requested     a message per channel, in the same transaction
-    `POST .../approve`                 a vote: `voting.cast_vote` with `voting.approve` or `voting.reject`
+    `POST .../approve`                 a vote: `voting.cast_vote`, which calls `approve` or `reject`
     voting.load_cases                  the request, and the current rights of the voters and the requester
     voting.check_approval              the rules of a vote                                   -> 403, 409
     store.decide                       the vote that makes the count sufficient decides      -> 200

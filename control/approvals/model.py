@@ -139,16 +139,18 @@ class RequestRecord:
         """The ids of the requester, of the principal that it acts on behalf of, and of its actor chain."""
         return acting_ids(self.requester_id, self.on_behalf_of, self.act_chain)
 
-    def with_current_owners(self, found: Mapping[str, MembershipStatus]) -> Self:
+    def with_current_owners(self, memberships: Mapping[str, MembershipStatus]) -> Self:
         """The request with the requester's current owners, because agents and services may have been transferred.
-        `found` has the membership statuses of the principals and of their owners.
+        `memberships` has the membership statuses of the principals and of their owners.
         """
-        current = with_owner_chain(self.acting_principal_ids & found.keys(), found)
+        current = with_owner_chain(self.acting_principal_ids & memberships.keys(), memberships)
         return replace(
             self,
             current_requester_ids=current,
             circle=self.circle | current,
-            has_active_requester=all(found[one].role is not None and not found[one].is_disabled for one in current),
+            has_active_requester=all(
+                memberships[one].role is not None and not memberships[one].is_disabled for one in current
+            ),
         )
 
     def may_decide(self, principal_id: str, kind: PrincipalKind, memberships: Iterable[MembershipStatus]) -> bool:

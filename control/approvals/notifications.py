@@ -266,7 +266,7 @@ class ExpiryTask:
     async def _next_page(self, last: _DueRequest | None) -> list[_DueRequest]:
         """Due requests after the last one of the previous page, by expiry time."""
         columns = approval_requests.c
-        found = (
+        statement = (
             sa.select(columns.id, columns.org_id, organizations.c.slug, columns.expires_at)
             .join_from(approval_requests, organizations, organizations.c.id == columns.org_id)
             .where(OPEN, columns.expires_at <= self._now(), organizations.c.deleted_at.is_(None))
@@ -275,9 +275,9 @@ class ExpiryTask:
         )
         if last is not None:
             same_time = (columns.expires_at == last.expires_at) & (columns.id > last.id)
-            found = found.where((columns.expires_at > last.expires_at) | same_time)
+            statement = statement.where((columns.expires_at > last.expires_at) | same_time)
         async with self._database.read() as connection:
-            return list((await connection.execute(found)).all())
+            return list((await connection.execute(statement)).all())
 
     async def _mark_expired(self, due: _DueRequest) -> bool:
         """Record one expiry. False if another process, or a vote by a process with a slow clock, was faster."""

@@ -38,14 +38,14 @@ from control.approvals.bodies import (
     reason_or_none,
     request_body,
 )
-from control.approvals.model import RequestRecord, Status
+from control.approvals.model import RequestRecord, Status, Verdict
 from control.approvals.notifications import LinkBuilder, RequestLinks
 from control.approvals.policies import store as policies
 from control.approvals.policies.rules import Effect, PolicyQuery, Rule, decide, decision_reason, required_approvals
 from control.approvals.policies.store import resolve_project_id
 from control.approvals.store import RequestDetails
 from control.approvals.tables import OPEN, approval_requests
-from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Vote, VoteRequest, require_right_to_reject
+from control.approvals.voting import APPROVE_SCOPES, REJECT_SCOPES, Ballot, require_right_to_reject
 from control.audit.tables import MAX_OBJECT_ID_LENGTH
 from control.http.context import path_id
 from control.notify.deliveries.outbox import AllChannels, ChannelIds, DeliveryResult, EnqueueResult, ImmediateSender
@@ -84,9 +84,9 @@ async def check_open_limit(connection: AsyncConnection, org_id: str, requester_i
         (MAX_OPEN_PER_ORG, "organization", sa.true()),
     ):
         waiting = (columns.org_id == org_id, condition, OPEN, columns.expires_at > now)
-        found = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()
-        count = sa.select(sa.func.count(), sa.func.min(found.c.expires_at, type_=columns.expires_at.type))
-        number, soonest = (await connection.execute(count.select_from(found))).one()
+        statement = sa.select(columns.expires_at).where(*waiting).limit(limit).subquery()
+        count = sa.select(sa.func.count(), sa.func.min(statement.c.expires_at, type_=columns.expires_at.type))
+        number, soonest = (await connection.execute(count.select_from(statement))).one()
         if number >= limit:
             raise TooManyOpenRequests(limit, scope, int((soonest - now).total_seconds()) + 1, now)
 
@@ -242,12 +242,12 @@ class ApprovalRequests(Handlers):
         return Created(decision) if result.created else decision
 
     @route("GET", ONE, _READ)
-    async def show_approval_request(self, found: RequestRecord) -> ApprovalRequest:
+    async def show_approval_request(self, approval_request: RequestRecord) -> ApprovalRequest:
         """Show an approval request."""
-        return request_body(found, self.now())
+        return request_body(approval_request, self.now())
 
     @route("POST", ONE + "/approve", bearer(*APPROVE_SCOPES), body=APPROVAL, errors=(409,))
-    async def approve_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
+    async def approve_request(self, approval_request: RequestRecord, request: web.Request) -> VoteResult:
         """Approve a request.
 
         The request is approved when it has the number of approvals that the policy requires, and one of the approvers
@@ -255,10 +255,10 @@ class ApprovalRequests(Handlers):
         disabled. 403 for your own request.
         """
         body: Approval | None = await self.context.read_body(request, Approval | None)  # type: ignore[arg-type]  # a union is a type to msgspec
-        return await self._vote(request, found, reason_or_none(body), voting.approve)
+        return await self._vote(request, approval_request, reason_or_none(body), Verdict.APPROVE)
 
     @route("POST", ONE + "/reject", bearer(*REJECT_SCOPES), body=REJECTION, errors=(409,))
-    async def reject_request(self, found: RequestRecord, request: web.Request) -> VoteResult:
+    async def reject_request(self, approval_request: RequestRecord, request: web.Request) -> VoteResult:
         """Reject a request, or withdraw your own.
 
         One rejection is final. 409 if the request is decided or expired.
@@ -266,10 +266,10 @@ class ApprovalRequests(Handlers):
         # Requesters may withdraw their requests without being deciders, so the right depends on the request. The right
         # is checked before the body.
         async with self.context.database.read() as connection:
-            with_owners = await store.with_current_owners(connection, found)
+            with_owners = await store.with_current_owners(connection, approval_request)
         require_right_to_reject(authorization_context(request), with_owners)
         body = await self.context.read_body(request, Rejection)
-        return await self._vote(request, found, reason_or_none(body), voting.reject)
+        return await self._vote(request, approval_request, reason_or_none(body), Verdict.REJECT)
 
     async def _read_new(self, request: web.Request, _type: type[Any]) -> Any:
         """The body of a new request. Raises BadRequest with all issues: types, texts, and an unknown project."""
@@ -285,12 +285,14 @@ class ApprovalRequests(Handlers):
         issues.raise_if_any("The request body is not valid.")
         return body
 
-    async def _vote(self, request: web.Request, found: RequestRecord, reason: str | None, vote: Vote) -> VoteResult:
+    async def _vote(
+        self, request: web.Request, approval_request: RequestRecord, reason: str | None, verdict: Verdict
+    ) -> VoteResult:
         async with begin(self.context, request) as transaction:
             now = self.now()  # after the wait for the write transaction: the request may expire meanwhile
             links = self.link_builder.for_org(transaction.caller.org_slug)
-            given = VoteRequest(transaction.caller, found.id, reason, transaction.request_id, now)
-            cast = await voting.cast_vote(transaction.connection, vote, given, links)
+            ballot = Ballot(transaction.caller, approval_request.id, reason, transaction.request_id, now)
+            cast = await voting.cast_vote(transaction.connection, verdict, ballot, links)
         count = cast.vote_count
         return VoteResult(
             request_body(cast.request, now),

@@ -36,11 +36,11 @@ async def load_participant(connection: AsyncConnection, caller: AuthorizationCon
     return participant(caller, await load_membership_statuses(connection, caller.org_id, acting))
 
 
-def participant(caller: AuthorizationContext, found: Mapping[str, MembershipStatus]) -> Participant:
-    """The caller with its owner group, from `found`, statuses that are already loaded and may include others."""
+def participant(caller: AuthorizationContext, memberships: Mapping[str, MembershipStatus]) -> Participant:
+    """The caller with its owner group, from `memberships`, statuses that are already loaded and may include others."""
     acting = acting_ids(caller.principal_id, caller.on_behalf_of, caller.act_chain)
-    owner_group = with_owner_chain(acting, found)
-    if any(found[one].role is None for one in owner_group):
+    owner_group = with_owner_chain(acting, memberships)
+    if any(memberships[one].role is None for one in owner_group):
         raise NotFound
     return Participant(caller.principal_id, caller.kind, caller.on_behalf_of, tuple(caller.act_chain), owner_group)
 
@@ -204,9 +204,9 @@ async def set_notified_channels(
 async def list_votes(connection: AsyncConnection, request_ids: Sequence[str]) -> dict[str, list[StoredVote]]:
     """The votes on these requests, oldest first, by request."""
     votes = approval_votes.c
-    found = sa.select(approval_votes).where(votes.request_id.in_(request_ids))
+    statement = sa.select(approval_votes).where(votes.request_id.in_(request_ids))
     by_request: dict[str, list[StoredVote]] = {id_: [] for id_ in request_ids}
-    for row in await connection.execute(found.order_by(votes.voted_at, votes.principal_id)):
+    for row in await connection.execute(statement.order_by(votes.voted_at, votes.principal_id)):
         by_request[row.request_id].append(_vote(row))
     return by_request
 
@@ -259,8 +259,8 @@ async def withdraw_approvals(
 
 async def principal_names(connection: AsyncConnection, principal_ids: Iterable[str]) -> dict[str, str]:
     """Names of principals, by id."""
-    found = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
-    return {row.id: row.name for row in await connection.execute(found)}
+    statement = sa.select(principals.c.id, principals.c.name).where(principals.c.id.in_(list(principal_ids)))
+    return {row.id: row.name for row in await connection.execute(statement)}
 
 
 def _status_conditions(

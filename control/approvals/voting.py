@@ -9,7 +9,7 @@
 Views use the same rules to show the caller's possible actions (`explain_approval`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -92,8 +92,8 @@ class CastVote(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class VoteRequest:
-    """A vote to cast. `trace_id`: id of the HTTP request, for the audit log."""
+class Ballot:
+    """A vote to cast on the approval request `request_id`. `trace_id`: id of the HTTP request, for the audit log."""
 
     caller: AuthorizationContext
     request_id: str
@@ -102,16 +102,13 @@ class VoteRequest:
     now: datetime
 
 
-Vote = Callable[[AsyncConnection, VoteRequest], Awaitable[CastVote]]
-
-
-async def cast_vote(connection: AsyncConnection, vote: Vote, request: VoteRequest, links: RequestLinks) -> CastVote:
-    """Cast the vote (`voting.approve`, `voting.reject`) and enqueue notifications of a decision, without waiting for
-    their delivery. Raises the errors of the vote.
+async def cast_vote(connection: AsyncConnection, verdict: Verdict, ballot: Ballot, links: RequestLinks) -> CastVote:
+    """Approve or reject, and enqueue notifications of a decision, without waiting for their delivery. Raises the errors
+    of `approve` or `reject`.
     """
-    cast = await vote(connection, request)
+    cast = await (approve if verdict is Verdict.APPROVE else reject)(connection, ballot)
     if cast.decided:
-        await notifications.notify_resolved(connection, cast.request, links, request.now)
+        await notifications.notify_resolved(connection, cast.request, links, ballot.now)
     return cast
 
 
@@ -127,17 +124,17 @@ async def load_cases(
         *(one.acting_principal_ids for one in requests),
         *(vote.acting_principal_ids for of_request in votes.values() for vote in of_request),
     )
-    found = await load_membership_statuses(connection, caller.org_id, everyone)
-    voter = store.participant(caller, found)
-    statuses = [found[one] for one in voter.owner_group]
+    memberships = await load_membership_statuses(connection, caller.org_id, everyone)
+    voter = store.participant(caller, memberships)
+    statuses = [memberships[one] for one in voter.owner_group]
     return [
         VoteCase(
-            request.with_current_owners(found),
+            request.with_current_owners(memberships),
             caller,
             voter,
             request.may_decide(voter.principal_id, voter.kind, statuses),
             votes[request.id],
-            _valid_approvers(request, votes[request.id], found),
+            _valid_approvers(request, votes[request.id], memberships),
         )
         for request in requests
     ]
@@ -206,13 +203,13 @@ def require_right_to_reject(caller: AuthorizationContext, request: RequestRecord
 
 
 def _valid_approvers(
-    request: RequestRecord, votes: Sequence[StoredVote], found: Mapping[str, MembershipStatus]
+    request: RequestRecord, votes: Sequence[StoredVote], memberships: Mapping[str, MembershipStatus]
 ) -> dict[str, Approver]:
     """Approvers who may decide now, by principal. Their owner groups include the owners at the vote and now."""
     approvers = {}
     for vote in votes:
-        owners = with_owner_chain(vote.acting_principal_ids, found)
-        may_decide = request.may_decide(vote.principal_id, vote.kind, [found[one] for one in owners])
+        owners = with_owner_chain(vote.acting_principal_ids, memberships)
+        may_decide = request.may_decide(vote.principal_id, vote.kind, [memberships[one] for one in owners])
         if vote.verdict is Verdict.APPROVE and may_decide:
             approvers[vote.principal_id] = Approver(vote.kind, vote.owner_group | owners)
     return approvers
@@ -254,7 +251,7 @@ def _require_decider(case: VoteCase) -> None:
     raise Forbidden(f"Deciding this request requires the role {roles}.")
 
 
-async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
+async def approve(connection: AsyncConnection, ballot: Ballot) -> CastVote:
     """Cast an approval. The approval that makes the count sufficient decides the request.
 
     Raises NotFound. Raises Conflict for a request that is decided or expired, or whose requester has left or is
@@ -264,72 +261,74 @@ async def approve(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
     vote again if the vote no longer counts. It decides the request if the votes have become sufficient because owners
     or roles have changed. Otherwise it writes nothing.
     """
-    case = await _load(connection, vote)
-    if check_approval(case, vote.now):
+    case = await _load(connection, ballot)
+    if check_approval(case, ballot.now):
         return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
     request, vote_count = case.request, case.vote_count
     if not case.counts(case.voter.principal_id):
-        vote_count = await _write_vote(connection, vote, case, Verdict.APPROVE)
-        await _record_audit(connection, vote, "approval_request.vote", request, vote_count)
+        vote_count = await _write_vote(connection, ballot, case, Verdict.APPROVE)
+        await _record_audit(connection, ballot, "approval_request.vote", request, vote_count)
     if vote_count.is_sufficient:
-        request = await _decide(connection, vote, request, Status.APPROVED, vote_count)
+        request = await _decide(connection, ballot, request, Status.APPROVED, vote_count)
     return CastVote(request, vote_count, idempotent=False, decided=vote_count.is_sufficient)
 
 
-async def reject(connection: AsyncConnection, vote: VoteRequest) -> CastVote:
+async def reject(connection: AsyncConnection, ballot: Ballot) -> CastVote:
     """Cast a rejection, which is final. A rejection by the requester, or by an owner of the requester, withdraws the
     request.
 
     Raises NotFound. Raises Conflict for a request that is decided or expired. Raises Forbidden for principals that may
     not decide the request. A repeated rejection by the same principal gives the same result and writes nothing.
     """
-    case = await _load(connection, vote)
-    if check_rejection(case, vote.now):
+    case = await _load(connection, ballot)
+    if check_rejection(case, ballot.now):
         return CastVote(case.request, case.vote_count, idempotent=True, decided=False)
-    vote_count = await _write_vote(connection, vote, case, Verdict.REJECT)
-    request = await _decide(connection, vote, case.request, Status.REJECTED, vote_count)
+    vote_count = await _write_vote(connection, ballot, case, Verdict.REJECT)
+    request = await _decide(connection, ballot, case.request, Status.REJECTED, vote_count)
     return CastVote(request, vote_count, idempotent=False, decided=True)
 
 
-async def _load(connection: AsyncConnection, vote: VoteRequest) -> VoteCase:
-    request = await store.get(connection, vote.caller.org_id, vote.request_id)
-    (case,) = await load_cases(connection, vote.caller, [request])
+async def _load(connection: AsyncConnection, ballot: Ballot) -> VoteCase:
+    request = await store.get(connection, ballot.caller.org_id, ballot.request_id)
+    (case,) = await load_cases(connection, ballot.caller, [request])
     return case
 
 
-async def _write_vote(connection: AsyncConnection, vote: VoteRequest, case: VoteCase, verdict: Verdict) -> VoteCount:
+async def _write_vote(connection: AsyncConnection, ballot: Ballot, case: VoteCase, verdict: Verdict) -> VoteCount:
     """Write the vote. Returns the count with the vote."""
-    await store.save_vote(connection, case.request, case.voter, verdict, vote.reason, vote.caller.token_id, vote.now)
-    (voted,) = await load_cases(connection, vote.caller, [case.request])
+    await store.save_vote(
+        connection, case.request, case.voter, verdict, ballot.reason, ballot.caller.token_id, ballot.now
+    )
+    (voted,) = await load_cases(connection, ballot.caller, [case.request])
     return voted.vote_count
 
 
 async def _decide(
-    connection: AsyncConnection, vote: VoteRequest, request: RequestRecord, status: Status, vote_count: VoteCount
+    connection: AsyncConnection, ballot: Ballot, request: RequestRecord, status: Status, vote_count: VoteCount
 ) -> RequestRecord:
     values = {
         "status": status.value,
-        "decider_id": vote.caller.principal_id,
-        "decided_at": vote.now,
-        "reason": vote.reason,
+        "decider_id": ballot.caller.principal_id,
+        "decided_at": ballot.now,
+        "reason": ballot.reason,
         "approvals": vote_count.approvals,
         "independent": vote_count.has_independent_approver,
     }
-    if not await store.decide(connection, request, values, vote.now):
+    if not await store.decide(connection, request, values, ballot.now):
         raise Conflict("The request is already decided.")
     verb = {Status.APPROVED: "approve", Status.REJECTED: "reject"}[status]
-    await _record_audit(connection, vote, f"approval_request.{verb}", request, vote_count)
+    await _record_audit(connection, ballot, f"approval_request.{verb}", request, vote_count)
     return await store.get(connection, request.org_id, request.id)
 
 
 async def _record_audit(
-    connection: AsyncConnection, vote: VoteRequest, action: str, request: RequestRecord, vote_count: VoteCount
+    connection: AsyncConnection, ballot: Ballot, action: str, request: RequestRecord, vote_count: VoteCount
 ) -> None:
     data: dict[str, Any] = {
         "action": request.action,
-        "reason": vote.reason,
+        "reason": ballot.reason,
         "approvals": vote_count.approvals,
         "minApprovers": vote_count.min_approvers,
         "independent": vote_count.has_independent_approver,
     }
-    await record(connection, vote.caller, action, request.id, data, vote.trace_id)
+    await record(connection, ballot.caller, action, request.id, data, ballot.trace_id)

@@ -36,13 +36,13 @@ async def erase_events(connection: AsyncConnection, org_id: str, after: int, lim
     if await is_sealed(connection, org_id):
         return None
     columns = (audit_events.c.seq, audit_events.c.actor_id, audit_events.c.on_behalf_of, audit_events.c.object_id)
-    found = (
+    statement = (
         sa.select(*columns)
         .where(audit_events.c.org_id == org_id, audit_events.c.seq > after, audit_events.c.erased.is_(sa.false()))
         .order_by(audit_events.c.seq)
         .limit(limit)
     )
-    rows = (await connection.execute(found)).all()
+    rows = (await connection.execute(statement)).all()
     if not rows:
         return None
     foreign = [row.seq for row in rows if _OWN_ID.fullmatch(row.object_id) is None]

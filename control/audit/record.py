@@ -112,10 +112,10 @@ async def record(
 async def _read_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes, datetime | None]:
     """Number, hash and time of the last event. Valid until the commit, because write transactions are serialized."""
     last = (audit_events.c.org_id == audit_heads.c.org_id) & (audit_events.c.seq == audit_heads.c.seq)
-    found = sa.select(audit_heads.c.seq, audit_heads.c.hash, audit_heads.c.sealed, audit_events.c.at).outerjoin_from(
-        audit_heads, audit_events, last
-    )
-    row = (await connection.execute(found.where(audit_heads.c.org_id == org_id))).one_or_none()
+    statement = sa.select(
+        audit_heads.c.seq, audit_heads.c.hash, audit_heads.c.sealed, audit_events.c.at
+    ).outerjoin_from(audit_heads, audit_events, last)
+    row = (await connection.execute(statement.where(audit_heads.c.org_id == org_id))).one_or_none()
     if row is not None and row.sealed:
         raise ChainSealed(org_id)
     return (0, GENESIS_HASH, None) if row is None else (row.seq, bytes(row.hash), row.at)
@@ -213,8 +213,8 @@ async def iter_chunks(
 
 async def find_head(connection: AsyncConnection, org_id: str) -> tuple[int, bytes] | None:
     """Number and hash of the last event, None if there is none."""
-    found = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
-    row = (await connection.execute(found)).one_or_none()
+    statement = sa.select(audit_heads.c.seq, audit_heads.c.hash).where(audit_heads.c.org_id == org_id)
+    row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (row.seq, bytes(row.hash))
 
 
@@ -250,13 +250,13 @@ def _decode_json(text: str) -> Any:
 async def _read_chunk(
     connection: AsyncConnection, org_id: str, conditions: Sequence[sa.ColumnElement[bool]], after: int, limit: int
 ) -> list[Event]:
-    found = (
+    statement = (
         sa.select(audit_events)
         .where(audit_events.c.org_id == org_id, audit_events.c.seq > after, *conditions)
         .order_by(audit_events.c.seq)
         .limit(limit)
     )
-    return [event_from_row(row) for row in (await connection.execute(found)).mappings()]
+    return [event_from_row(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def _window_conditions(

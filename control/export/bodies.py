@@ -7,7 +7,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from chassis.http.validation import Issues, decode_json
 from control.export.exporter import EndedRun
-from control.export.model import CONFIGS, Checkpoint, RunStatus, Sink, SinkConfig, SinkKind, SnowflakeConfig, Stream
+from control.export.model import (
+    CONFIGS,
+    RunStatus,
+    Sink,
+    SinkConfig,
+    SinkKind,
+    SnowflakeConfig,
+    Stream,
+    StreamCheckpoint,
+)
 from control.export.streams.schemas import ColumnType, StreamSchema
 from control.http.field_types import Name, Timestamp, check_url
 from control.routing.arguments import CheckedBody
@@ -210,7 +219,7 @@ def export_body(sink: Sink, ended: list[EndedRun]) -> ExportResult:
     return ExportResult(sink.id, sink.kind, sum(one.run.rows for one in ended), runs)
 
 
-def checkpoint_body(stream: Stream, checkpoint: Checkpoint | None) -> SinkCheckpoint:
+def checkpoint_body(stream: Stream, checkpoint: StreamCheckpoint | None) -> SinkCheckpoint:
     """The API representation of a checkpoint. None: nothing is exported."""
     if checkpoint is None:
         return SinkCheckpoint(stream, None, None, 0, None)

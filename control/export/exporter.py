@@ -29,7 +29,17 @@ from chassis.clickhouse.errors import StoreError
 from chassis.db.database import Database, DatabaseUnavailable, to_milliseconds
 from control.export import store
 from control.export.destinations.interfaces import DestinationError
-from control.export.model import BatchDigest, Checkpoint, Intent, Run, RunStatus, Sink, SinkKind, Stream, find_missing
+from control.export.model import (
+    BatchDigest,
+    Intent,
+    Run,
+    RunStatus,
+    Sink,
+    SinkKind,
+    Stream,
+    StreamCheckpoint,
+    find_missing,
+)
 from control.export.sink_destination import Destination
 from control.export.streams.parquet import digest_table, has_arrow, write_parquet
 from control.export.streams.reading import Batch, ExportSource, StreamReader
@@ -115,8 +125,7 @@ class Exporter:
         self, org_id: str, sink_id: str, max_batches: int, interval: timedelta | None = None
     ) -> tuple[Sink, list[EndedRun]]:
         """Run every stream of a sink, each for at most `max_batches` batches. `interval`: the time until the sink is
-        due again. None: the due time is not changed. Raises LeaseHeld (also if the sink was deleted), SinkDisabled and
-        DatabaseUnavailable.
+        due again. None: the due time is not changed. Raises LeaseUnavailable, SinkDisabled and DatabaseUnavailable.
         """
         owner = f"{socket.gethostname()[:100]}:{os.getpid()}:{secrets.token_hex(4)}"
         async with self._database.write() as connection:
@@ -124,7 +133,7 @@ class Exporter:
             await store.take_lease(connection, sink_id, owner, now)
             sink = await store.find(connection, self._secret_box, org_id, sink_id)
             if sink is None:
-                raise store.LeaseHeld(sink_id)
+                raise store.LeaseUnavailable(sink_id)
             if not sink.enabled:
                 raise SinkDisabled(sink_id)
             await store.end_interrupted(connection, sink_id, now)
@@ -160,18 +169,20 @@ class Exporter:
         """The part of a complete config that cannot be used. The result is remembered, because reading a private key
         takes up to a second.
         """
-        known = sink.id, hash(sink.config)
-        if known not in self._wrong:
+        key = sink.id, hash(sink.config)
+        if key not in self._wrong:
             if len(self._wrong) >= MAX_REMEMBERED:
                 self._wrong.clear()
             try:
                 self._open_destination(sink)
-                self._wrong[known] = None
+                self._wrong[key] = None
             except DestinationError as error:
-                self._wrong[known] = error.detail
-        return self._wrong[known]
+                self._wrong[key] = error.detail
+        return self._wrong[key]
 
     async def _run(self, sink: Sink, stream: Stream, max_batches: int) -> EndedRun:
+        # SUCCEEDED from the start: the run is stored only after a batch, when everything that it lists is exported, or
+        # at its end.
         run = Run(new_id("run"), sink.id, sink.org_id, stream, RunStatus.SUCCEEDED, self._milliseconds())
         reason = self.not_configured_reason(sink)
         if reason is not None:
@@ -207,8 +218,8 @@ class Exporter:
             async with self._database.write() as connection:
                 await store.store_run(connection, run)
                 if not batches:
-                    known = await store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
-                    await store.note_run(connection, known, run.started_at)
+                    checkpoint = await store.load_checkpoint(connection, sink.id, sink.org_id, run.stream)
+                    await store.note_run(connection, checkpoint, run.started_at)
         except (sa.exc.IntegrityError, store.CheckpointChanged):  # the sink was deleted meanwhile
             log.info("a sink was deleted during its export", sink_id=sink.id)
         self._metrics.record(sink.kind, run)
@@ -223,23 +234,23 @@ class Exporter:
         reader = self._readers[stream]
         async with self._database.read() as connection:
             checkpoint = await store.load_checkpoint(connection, sink.id, sink.org_id, stream)
-            found = sa.select(projects.c.id, projects.c.slug)
-            of_org = found.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
-            source = ExportSource(sink.org_id, {row.id: row.slug for row in await connection.execute(of_org)})
+            slugs = sa.select(projects.c.id, projects.c.slug)
+            slugs = slugs.where(projects.c.org_id == sink.org_id, projects.c.deleted_at.is_(None))
+            source = ExportSource(sink.org_id, {row.id: row.slug for row in await connection.execute(slugs)})
         async with self._making:
             if checkpoint.intent is None:
                 batch = await reader.read(source, checkpoint.cursor)
                 if batch is None:
                     return None
                 table, is_last = batch.table, batch.is_last
-                attempt = BatchDigest(await asyncio.to_thread(digest_table, table), table.num_rows)
-                intent = _intent(sink, stream, checkpoint, batch, attempt)
+                batch_digest = BatchDigest(await asyncio.to_thread(digest_table, table), table.num_rows)
+                intent = _intent(sink, stream, checkpoint, batch, batch_digest)
             else:
                 intent, is_last = checkpoint.intent, False
                 table = await reader.read_again(source, checkpoint.cursor, intent.until)
-                attempt = BatchDigest(await asyncio.to_thread(digest_table, table), table.num_rows)
-                if attempt not in intent.attempts:
-                    intent = replace(intent, attempts=(*intent.attempts, attempt)[-MAX_ATTEMPTS:])
+                batch_digest = BatchDigest(await asyncio.to_thread(digest_table, table), table.num_rows)
+                if batch_digest not in intent.attempts:
+                    intent = replace(intent, attempts=(*intent.attempts, batch_digest)[-MAX_ATTEMPTS:])
             if checkpoint.intent is None and not table.num_rows:
                 async with self._database.write() as connection:
                     await store.store_exported(connection, checkpoint, intent, 0, run.started_at)
@@ -249,7 +260,7 @@ class Exporter:
                     checkpoint = await store.store_intent(connection, checkpoint, intent)
             body = await asyncio.to_thread(write_parquet, table)
             del table
-        exported, name = await destination.export(intent, attempt, SCHEMAS[stream], body)
+        exported, name = await destination.export(intent, batch_digest, SCHEMAS[stream], body)
         run = replace(
             run, rows=run.rows + exported.rows, bytes=run.bytes + len(body), object_keys=(*run.object_keys, name)
         )
@@ -273,7 +284,7 @@ class Exporter:
                         await store.take_lease(connection, sink_id, owner, self._milliseconds())
                 except DatabaseUnavailable:
                     continue  # the transactions of the batch fail, too
-                except store.LeaseHeld:
+                except store.LeaseUnavailable:
                     is_lost = True
                     if task is not None:
                         task.cancel()
@@ -287,7 +298,7 @@ class Exporter:
                 raise
             if task is not None:
                 task.uncancel()
-            raise store.LeaseHeld(sink_id) from None
+            raise store.LeaseUnavailable(sink_id) from None
         finally:
             renewing.cancel()
             await asyncio.gather(renewing, return_exceptions=True)
@@ -296,10 +307,12 @@ class Exporter:
         return to_milliseconds(self._now())
 
 
-def _intent(sink: Sink, stream: Stream, checkpoint: Checkpoint, batch: Batch, attempt: BatchDigest) -> Intent:
+def _intent(
+    sink: Sink, stream: Stream, checkpoint: StreamCheckpoint, batch: Batch, batch_digest: BatchDigest
+) -> Intent:
     """The intent to export a batch. Two batches never have the same key, because one begins where the other ends."""
     day = "unknown" if batch.until_at is None else batch.until_at.strftime("%Y-%m-%d")
     pair = f"{checkpoint.cursor_id or 'start'}__{batch.until_id}"
     key = f"{sink.id}/{stream.value.lower()}/dt={day}/{pair}.parquet"
     at = None if batch.until_at is None else to_milliseconds(batch.until_at)
-    return Intent(key, batch.until, at, batch.until_id, (attempt,))
+    return Intent(key, batch.until, at, batch.until_id, (batch_digest,))

@@ -119,68 +119,68 @@ class WarehouseSinks(Handlers):
         return self._body(sink)
 
     @route("PATCH", ONE, _WRITE, example={"enabled": False})
-    async def change_warehouse_sink(self, known: Sink, body: SinkChange, transaction: Transaction) -> WarehouseSink:
+    async def change_warehouse_sink(self, sink: Sink, body: SinkChange, transaction: Transaction) -> WarehouseSink:
         """Change the name or the streams of a sink, or enable or disable it.
 
         A disabled sink exports nothing. When you enable it again, it continues where it stopped.
         """
-        known = await self._load(transaction.connection, known.org_id, known.id)
+        sink = await self._load(transaction.connection, sink.org_id, sink.id)
         await store.change(
             transaction.connection,
-            known,
+            sink,
             name=None if body.name is UNSET else body.name,
             enabled=None if body.enabled is UNSET else body.enabled,
             streams=None if body.streams is UNSET else body.streams,
             now=_now(),
         )
-        changed = await self._load(transaction.connection, known.org_id, known.id)
+        changed = await self._load(transaction.connection, sink.org_id, sink.id)
         await _record(transaction, "sink.change", changed)
         return self._body(changed)
 
     @route("DELETE", ONE, _WRITE)
     async def delete_warehouse_sink(self, sink_id: str, transaction: Transaction) -> SinkDeletion:
         """Delete a sink, its config, its checkpoints and its runs. Exported files and rows are not deleted."""
-        known = await self._load(transaction.connection, transaction.caller.org_id, sink_id)
-        await store.delete(transaction.connection, known.id)
-        await _record(transaction, "sink.delete", known)
+        sink = await self._load(transaction.connection, transaction.caller.org_id, sink_id)
+        await store.delete(transaction.connection, sink.id)
+        await _record(transaction, "sink.delete", sink)
         return SinkDeletion(deleted=True)
 
     @route("PUT", ONE + "/config", _WRITE, body=CONFIG)
-    async def replace_warehouse_sink_config(self, known: Sink, request: web.Request) -> WarehouseSink:
+    async def replace_warehouse_sink_config(self, sink: Sink, request: web.Request) -> WarehouseSink:
         """Replace the complete config of a sink, for example to rotate credentials.
 
         The sink continues where it stopped. Rows that were already exported are not exported again.
         """
         issues = Issues()
         body = await self.context.read_body(request, ConfigReplacement, issues)
-        config = read_config(known.kind, body.config, issues)
+        config = read_config(sink.kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
         if config is None:
             raise TypeError("the config has no issues, but was not decoded")
         async with begin(self.context, request) as transaction:
-            known = await self._load(transaction.connection, known.org_id, known.id)
-            await store.replace_config(transaction.connection, self.secret_box, known, config, _now())
-            changed = await self._load(transaction.connection, known.org_id, known.id)
+            sink = await self._load(transaction.connection, sink.org_id, sink.id)
+            await store.replace_config(transaction.connection, self.secret_box, sink, config, _now())
+            changed = await self._load(transaction.connection, sink.org_id, sink.id)
             await _record(transaction, "sink.configure", changed)
         return self._body(changed)
 
     @route("POST", ONE + "/export", bearer(Scope.SINKS_EXPORT), errors=(409, 503), example={"maxBatchesPerStream": 10})
-    async def export_warehouse_sink(self, known: Sink, body: ExportRequest, request: web.Request) -> ExportResult:
+    async def export_warehouse_sink(self, sink: Sink, body: ExportRequest, request: web.Request) -> ExportResult:
         """Export now, with a maximum number of batches per stream.
 
         The answer comes when the export has ended. It also reports failed runs, after which the next run continues. 409
         if the sink is disabled, or if another export of the sink still runs after some seconds.
         """
         async with begin(self.context, request) as transaction:
-            await _record(transaction, "sink.export", await self._load(transaction.connection, known.org_id, known.id))
-        exporting = asyncio.create_task(_export(self.exporter, known, body.max_batches_per_stream))
+            await _record(transaction, "sink.export", await self._load(transaction.connection, sink.org_id, sink.id))
+        exporting = asyncio.create_task(_export(self.exporter, sink, body.max_batches_per_stream))
         try:
-            sink, ended = await asyncio.shield(exporting)  # the export continues if the client disconnects
+            exported_sink, runs = await asyncio.shield(exporting)  # the export continues if the client disconnects
         except SinkDisabled as error:
             raise Conflict("The sink is disabled.") from error
-        except store.LeaseHeld as error:
+        except store.LeaseUnavailable as error:
             raise Conflict("Another export of this sink is running.") from error
-        return export_body(sink, ended)
+        return export_body(exported_sink, runs)
 
     @route("GET", ONE + "/status", _READ)
     async def show_warehouse_sink_status(
@@ -188,9 +188,9 @@ class WarehouseSinks(Handlers):
     ) -> SinkStatus:
         """Show a sink, the progress of its streams, and its last runs."""
         sink = await self._load(connection, caller.org_id, sink_id)
-        known = await store.list_checkpoints(connection, sink.id)
+        stored = await store.list_checkpoints(connection, sink.id)
         runs = await store.list_runs(connection, sink.id, SHOWN_RUNS)
-        checkpoints = [checkpoint_body(one, known.get(one)) for one in Stream if one in sink.streams or one in known]
+        checkpoints = [checkpoint_body(one, stored.get(one)) for one in Stream if one in sink.streams or one in stored]
         return SinkStatus(
             self._body(sink), checkpoints, [shown_as(ExportRun, run, scrub_tier=SCRUB_TIER) for run in runs]
         )
@@ -207,10 +207,10 @@ class WarehouseSinks(Handlers):
 
     async def _load(self, connection: AsyncConnection, org_id: str, sink_id: str) -> Sink:
         """Load the sink. Raises NotFound."""
-        found = await store.find(connection, self.secret_box, org_id, sink_id)
-        if found is None:
+        sink = await store.find(connection, self.secret_box, org_id, sink_id)
+        if sink is None:
             raise NotFound
-        return found
+        return sink
 
     def _body(self, sink: Sink) -> WarehouseSink:
         return sink_body(sink, self.exporter.not_configured_reason(sink))
@@ -231,12 +231,12 @@ def _now() -> datetime:
 
 
 async def _export(exporter: Exporter, sink: Sink, max_batches: int) -> tuple[Sink, list[EndedRun]]:
-    """Export as soon as no other export of the sink runs. Raises LeaseHeld, SinkDisabled."""
+    """Export as soon as no other export of the sink runs. Raises LeaseUnavailable, SinkDisabled."""
     deadline = time.monotonic() + MAX_WAIT_S
     while True:
         try:
             return await exporter.export(sink.org_id, sink.id, max_batches)
-        except store.LeaseHeld:
+        except store.LeaseUnavailable:
             if time.monotonic() >= deadline:
                 raise
         await asyncio.sleep(_RETRY_S)

@@ -204,7 +204,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class StreamCheckpoint:
     """How far a stream of a sink is exported. `cursor`: encoded by the stream. None: nothing is exported."""
 
     sink_id: str

@@ -49,24 +49,24 @@ class Destination:
     loader: Loader | None
 
     async def export(
-        self, intent: Intent, attempt: BatchDigest, schema: StreamSchema, body: bytes
+        self, intent: Intent, batch_digest: BatchDigest, schema: StreamSchema, body: bytes
     ) -> tuple[BatchDigest, str]:
-        """Export a file once, however often the call is repeated. Returns the attempt whose rows are exported, which
-        may be an earlier one, and the key of the object or the name of the load. Raises DestinationError.
+        """Export a file once, however often the call is repeated. Returns the digest of the exported rows, which may
+        be from an earlier attempt, and the key of the object or the name of the load. Raises DestinationError.
         """
         key = self.prefix + intent.key
         if self.store is not None:
-            existing = await self.store.put_new(key, body, attempt.digest)
+            existing = await self.store.put_new(key, body, batch_digest.digest)
             if existing is not None:
                 stored = next((one for one in intent.attempts if one.digest == existing.row_digest), None)
                 if stored is None:
                     raise DestinationError(_KEY_TAKEN, permanent=True)
-                attempt = stored
+                batch_digest = stored
         if self.loader is None:
-            return attempt, key
+            return batch_digest, key
         file_id = "".join(character if character.isalnum() else "_" for character in intent.key)
         name = await self.loader.load(ExportedFile(file_id, schema, None if self.store is None else key, body))
-        return attempt, name if self.store is None else key
+        return batch_digest, name if self.store is None else key
 
 
 def open_store(config: BlobstoreConfig, egress: Egress, account: str) -> ObjectStore:

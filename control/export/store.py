@@ -15,7 +15,6 @@ from chassis.auth.tables import new_id, organizations
 from chassis.errors import Conflict
 from control.export.model import (
     CONFIGS,
-    Checkpoint,
     Intent,
     Run,
     RunStatus,
@@ -23,6 +22,7 @@ from control.export.model import (
     SinkConfig,
     SinkKind,
     Stream,
+    StreamCheckpoint,
 )
 from control.export.tables import MAX_ERROR_LENGTH, warehouse_checkpoints, warehouse_runs, warehouse_sinks
 from control.secrets.secret_box import SecretBox
@@ -32,8 +32,8 @@ LEASE: Final = timedelta(seconds=60)
 MAX_CLOCK_DIFFERENCE: Final = timedelta(minutes=1)  # between two control services
 
 
-class LeaseHeld(Exception):
-    """Another exporter holds the lease of the sink."""
+class LeaseUnavailable(Exception):
+    """The lease of the sink was not taken: another exporter holds it, or the sink was deleted."""
 
 
 async def create(
@@ -72,14 +72,14 @@ async def create(
 
 async def list_sinks(connection: AsyncConnection, secret_box: SecretBox, org_id: str) -> list[Sink]:
     """All sinks of an organization, oldest first."""
-    found = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id).order_by(warehouse_sinks.c.id)
-    return [_sink(row, secret_box) for row in (await connection.execute(found)).mappings()]
+    statement = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id).order_by(warehouse_sinks.c.id)
+    return [_sink(row, secret_box) for row in (await connection.execute(statement)).mappings()]
 
 
 async def find(connection: AsyncConnection, secret_box: SecretBox, org_id: str, sink_id: str) -> Sink | None:
     """The organization's sink with this id."""
-    found = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id, warehouse_sinks.c.id == sink_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(warehouse_sinks).where(warehouse_sinks.c.org_id == org_id, warehouse_sinks.c.id == sink_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _sink(row, secret_box)
 
 
@@ -121,7 +121,7 @@ async def find_due(
     """
     next_run_at = warehouse_sinks.c.next_run_at
     is_due = (next_run_at <= now) | (next_run_at > now + interval + MAX_CLOCK_DIFFERENCE)
-    found = (
+    statement = (
         sa.select(warehouse_sinks.c.id, warehouse_sinks.c.org_id)
         .join_from(warehouse_sinks, organizations, organizations.c.id == warehouse_sinks.c.org_id)
         .where(is_due, warehouse_sinks.c.enabled, _has_no_exporter(now))
@@ -129,7 +129,7 @@ async def find_due(
         .order_by(warehouse_sinks.c.next_run_at)
         .limit(1)
     )
-    row = (await connection.execute(found)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
     return None if row is None else (row.id, row.org_id)
 
 
@@ -140,13 +140,13 @@ async def postpone(connection: AsyncConnection, sink_id: str, until: datetime) -
 
 
 async def take_lease(connection: AsyncConnection, sink_id: str, owner: str, now: datetime) -> None:
-    """Take or renew the lease of a sink. Raises LeaseHeld, also if the sink was deleted."""
+    """Take or renew the lease of a sink. Raises LeaseUnavailable."""
     columns = warehouse_sinks.c
     is_free = _has_no_exporter(now) | (columns.lease_owner == owner)
     values = {"lease_owner": owner, "lease_until": now + LEASE}
     taken = await connection.execute(warehouse_sinks.update().where(columns.id == sink_id, is_free).values(values))
     if taken.rowcount != 1:
-        raise LeaseHeld(sink_id)
+        raise LeaseUnavailable(sink_id)
 
 
 async def release_lease(connection: AsyncConnection, sink_id: str, owner: str, next_run_at: datetime | None) -> None:
@@ -200,22 +200,22 @@ class CheckpointChanged(Exception):
     """Another exporter has exported the batch, or the sink was deleted. Nothing may be stored."""
 
 
-async def load_checkpoint(connection: AsyncConnection, sink_id: str, org_id: str, stream: Stream) -> Checkpoint:
+async def load_checkpoint(connection: AsyncConnection, sink_id: str, org_id: str, stream: Stream) -> StreamCheckpoint:
     """Load the checkpoint of a stream. Its version is 0 if there is none."""
     where = (warehouse_checkpoints.c.sink_id == sink_id) & (warehouse_checkpoints.c.stream == stream.value)
     row = (await connection.execute(sa.select(warehouse_checkpoints).where(where))).mappings().one_or_none()
     if row is None:
-        return Checkpoint(sink_id, org_id, stream, 0, None, None, None, None, 0, None)
+        return StreamCheckpoint(sink_id, org_id, stream, 0, None, None, None, None, 0, None)
     return _checkpoint(row)
 
 
-async def list_checkpoints(connection: AsyncConnection, sink_id: str) -> dict[Stream, Checkpoint]:
+async def list_checkpoints(connection: AsyncConnection, sink_id: str) -> dict[Stream, StreamCheckpoint]:
     """The stored checkpoints of a sink, by stream."""
-    found = sa.select(warehouse_checkpoints).where(warehouse_checkpoints.c.sink_id == sink_id)
-    return {Stream(row["stream"]): _checkpoint(row) for row in (await connection.execute(found)).mappings()}
+    statement = sa.select(warehouse_checkpoints).where(warehouse_checkpoints.c.sink_id == sink_id)
+    return {Stream(row["stream"]): _checkpoint(row) for row in (await connection.execute(statement)).mappings()}
 
 
-async def store_intent(connection: AsyncConnection, old: Checkpoint, intent: Intent) -> Checkpoint:
+async def store_intent(connection: AsyncConnection, old: StreamCheckpoint, intent: Intent) -> StreamCheckpoint:
     """Store the batch that will be exported. Raises CheckpointChanged, after which the caller has to roll back the
     transaction.
     """
@@ -223,8 +223,8 @@ async def store_intent(connection: AsyncConnection, old: Checkpoint, intent: Int
 
 
 async def store_exported(
-    connection: AsyncConnection, old: Checkpoint, intent: Intent, rows: int, started_at: datetime
-) -> Checkpoint:
+    connection: AsyncConnection, old: StreamCheckpoint, intent: Intent, rows: int, started_at: datetime
+) -> StreamCheckpoint:
     """Record that a batch of `rows` rows is exported, and move the cursor behind it. Raises CheckpointChanged like
     `store_intent`.
     """
@@ -240,7 +240,7 @@ async def store_exported(
     return await _store(connection, old, new)
 
 
-async def note_run(connection: AsyncConnection, old: Checkpoint, started_at: datetime) -> Checkpoint:
+async def note_run(connection: AsyncConnection, old: StreamCheckpoint, started_at: datetime) -> StreamCheckpoint:
     """Record that a run has ended without a batch. Raises CheckpointChanged like `store_intent`."""
     return await _store(connection, old, replace(old, last_run_at=started_at))
 
@@ -263,8 +263,8 @@ async def end_interrupted(connection: AsyncConnection, sink_id: str, now: dateti
 
 async def list_runs(connection: AsyncConnection, sink_id: str, limit: int) -> Sequence[Any]:
     """The newest runs of a sink as rows, newest first."""
-    found = sa.select(warehouse_runs).where(warehouse_runs.c.sink_id == sink_id)
-    return (await connection.execute(found.order_by(warehouse_runs.c.id.desc()).limit(limit))).all()
+    statement = sa.select(warehouse_runs).where(warehouse_runs.c.sink_id == sink_id)
+    return (await connection.execute(statement.order_by(warehouse_runs.c.id.desc()).limit(limit))).all()
 
 
 async def delete_old_runs(connection: AsyncConnection, sink_id: str) -> None:
@@ -276,7 +276,7 @@ async def delete_old_runs(connection: AsyncConnection, sink_id: str) -> None:
         await connection.execute(warehouse_runs.delete().where(of_sink, warehouse_runs.c.id < last))
 
 
-async def _store(connection: AsyncConnection, old: Checkpoint, new: Checkpoint) -> Checkpoint:
+async def _store(connection: AsyncConnection, old: StreamCheckpoint, new: StreamCheckpoint) -> StreamCheckpoint:
     stored = replace(new, version=old.version + 1)
     row = {
         "version": stored.version,
@@ -306,9 +306,9 @@ async def _store(connection: AsyncConnection, old: Checkpoint, new: Checkpoint) 
     return stored
 
 
-def _checkpoint(row: Mapping[Any, Any]) -> Checkpoint:
+def _checkpoint(row: Mapping[Any, Any]) -> StreamCheckpoint:
     intent = None if row["intent"] is None else msgspec.json.decode(row["intent"], type=Intent)
-    return Checkpoint(**{**row, "stream": Stream(row["stream"]), "intent": intent})
+    return StreamCheckpoint(**{**row, "stream": Stream(row["stream"]), "intent": intent})
 
 
 async def list_exported(connection: AsyncConnection, org_id: str, before: datetime | None) -> Sequence[Any]:

@@ -71,7 +71,7 @@ class WarehouseScheduler:
     async def _export(self, sink_id: str, org_id: str) -> None:
         try:
             await self._exporter.export(org_id, sink_id, MAX_BATCHES, self._interval)
-        except (store.LeaseHeld, SinkDisabled):
+        except (store.LeaseUnavailable, SinkDisabled):
             log.info("a sink is exported by another process, or was changed", sink_id=sink_id)
         except DatabaseUnavailable:
             raise

@@ -120,10 +120,10 @@ def choice_filter(query: Mapping[str, str], name: str, choices: type[E], issues:
 
 async def find_project_ids(connection: AsyncConnection, org_id: str, slugs: Iterable[str]) -> dict[str, int]:
     """The ids of the organization's projects with these slugs, by slug."""
-    found = sa.select(projects.c.slug, projects.c.id).where(
+    statement = sa.select(projects.c.slug, projects.c.id).where(
         projects.c.org_id == org_id, projects.c.slug.in_(sorted(set(slugs))), projects.c.deleted_at.is_(None)
     )
-    return {row.slug: row.id for row in await connection.execute(found)}
+    return {row.slug: row.id for row in await connection.execute(statement)}
 
 
 async def find_project_id(

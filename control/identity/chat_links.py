@@ -147,8 +147,8 @@ async def spend_code(connection: AsyncConnection, text: str, now: datetime) -> A
 
 async def has_code(connection: AsyncConnection, text: str) -> bool:
     """Whether there is such a code, valid or not. With this check, a wrong code is refused without a write."""
-    found = sa.select(chat_link_codes.c.hash).where(chat_link_codes.c.hash == _hash(text))
-    return normalize_code(text) is not None and await connection.scalar(found) is not None
+    statement = sa.select(chat_link_codes.c.hash).where(chat_link_codes.c.hash == _hash(text))
+    return normalize_code(text) is not None and await connection.scalar(statement) is not None
 
 
 def new_link(session: AuthenticatedCredential, user: ChatUser, now: datetime) -> StoredChatLink:
@@ -177,19 +177,19 @@ async def add(connection: AsyncConnection, link: StoredChatLink) -> None:
 async def find_of_user(connection: AsyncConnection, user: ChatUser) -> tuple[StoredChatLink, str] | None:
     """The link of the chat user and the slug of its organization. None also if the organization is deleted."""
     columns = chat_links.c
-    found = (
+    statement = (
         sa.select(chat_links, organizations.c.slug)
         .join(organizations, organizations.c.id == columns.org_id)
         .where(_of(user), organizations.c.deleted_at.is_(None))
     )
-    row = (await connection.execute(found)).mappings().one_or_none()
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else (_link(row), row["slug"])
 
 
 async def find(connection: AsyncConnection, org_id: str, link_id: str) -> StoredChatLink | None:
     """The organization's link with this id."""
-    found = sa.select(chat_links).where(chat_links.c.org_id == org_id, chat_links.c.id == link_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(chat_links).where(chat_links.c.org_id == org_id, chat_links.c.id == link_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _link(row)
 
 

@@ -15,7 +15,7 @@ from control.inbound.integrations.api import Integrations
 from control.inbound.webhooks.api import IntegrationWebhooks
 from control.inbound.webhooks.event_history import WebhookEvents
 from control.inbound.webhooks.inbox import Inbox
-from control.inbound.webhooks.receiver import Hooks, WebhookReceiver
+from control.inbound.webhooks.receiver import WebhookEndpoints, WebhookReceiver
 from control.inbound.webhooks.task import WebhookHousekeeping
 from control.outbound.egress import Egress
 from control.routing.arguments import control_arguments
@@ -65,12 +65,12 @@ def build_webhook_routes(
     registry: CollectorRegistry | None,
 ) -> tuple[list[Route], list[CleanupContext]]:
     """Build the routes and background tasks of webhooks. `base_url`: the URL at which platforms reach this service."""
-    hooks, inbox = Hooks(context.database, secret_box), Inbox(context.database)
+    endpoints, inbox = WebhookEndpoints(context.database, secret_box), Inbox(context.database)
     chat_routes, chat_contexts = build_chat_routes(context, settings, secret_box, receiver, links, registry)
     routes = [
-        *Integrations(context, secret_box, base_url, hooks.forget).routes(),
-        *WebhookEvents(context, secret_box, hooks, inbox).routes(),
-        *IntegrationWebhooks(receiver, hooks, inbox, secret_box).routes(),
+        *Integrations(context, secret_box, base_url, endpoints.forget).routes(),
+        *WebhookEvents(context, secret_box, endpoints, inbox).routes(),
+        *IntegrationWebhooks(receiver, endpoints, inbox, secret_box).routes(),
         *chat_routes,
     ]
     return routes, [inbox.running, *chat_contexts, WebhookHousekeeping(context.database).running]

@@ -174,11 +174,15 @@ class IssueHandlers(Handlers):
         return shown
 
     async def _shown(
-        self, connection: AsyncConnection, caller: AuthorizationContext, found: Sequence[IssueRecord], now: datetime
+        self,
+        connection: AsyncConnection,
+        caller: AuthorizationContext,
+        issue_records: Sequence[IssueRecord],
+        now: datetime,
     ) -> list[TrackedIssue]:
-        fingerprints = await store.find_fingerprints(connection, [issue.id for issue in found])
+        fingerprints = await store.find_fingerprints(connection, [issue.id for issue in issue_records])
         slug = caller.project_slug or ""
-        return [issue_body(issue, slug, now, fingerprints.get(issue.id, ())) for issue in found]
+        return [issue_body(issue, slug, now, fingerprints.get(issue.id, ())) for issue in issue_records]
 
 
 def _conditions(query: IssueQuery, caller: AuthorizationContext, now: datetime) -> list[sa.ColumnElement[bool]]:

@@ -125,24 +125,24 @@ def has_status(status: IssueStatus, now: datetime) -> sa.ColumnElement[bool]:
 async def find_untracked(connection: AsyncConnection, project_id: int) -> sa.Row[Any, Any, Any] | None:
     """`occurrences`, `since` and `last` of errors of the project without an issue. None if every error got an issue."""
     columns = issue_projects.c
-    found = sa.select(
+    statement = sa.select(
         columns.untracked_occurrences.label("occurrences"),
         columns.untracked_since.label("since"),
         columns.untracked_last.label("last"),
     ).where(columns.project_id == project_id, columns.untracked_occurrences > 0)
-    return (await connection.execute(found)).one_or_none()
+    return (await connection.execute(statement)).one_or_none()
 
 
 async def is_assignable(connection: AsyncConnection, org_id: str, principal_id: str) -> bool:
     """Whether the principal is a member of the organization and not disabled."""
     if _PRINCIPAL_ID.fullmatch(principal_id) is None:  # a body may contain characters that no column accepts
         return False
-    found = (
+    statement = (
         sa.select(principals.c.id)
         .join(memberships, memberships.c.principal_id == principals.c.id)
         .where(principals.c.id == principal_id, memberships.c.org_id == org_id, principals.c.disabled_at.is_(None))
     )
-    return await connection.scalar(found) is not None
+    return await connection.scalar(statement) is not None
 
 
 async def _one(connection: AsyncConnection, *where: sa.ColumnElement[bool]) -> IssueRecord | None:

@@ -194,9 +194,9 @@ class Egress:
         except OSError as error:
             raise _to_egress_error(error) from error
 
-    async def _connect_first(self, found: Sequence[Any]) -> socket.socket:
+    async def _connect_first(self, addresses: Sequence[Any]) -> socket.socket:
         failure: OSError = OSError("no address")
-        for each in found:
+        for each in addresses:
             candidate = self._socket(each)
             try:
                 candidate.setblocking(False)

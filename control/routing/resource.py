@@ -205,6 +205,6 @@ class _ExistenceCheck:
                 resource_id = path[resource.variable]
                 if re.fullmatch(resource.id_pattern, resource_id) is None:
                     raise NotFound
-                found = sa.select(resource.id).where(resource.where, resource.id == resource_id).limit(1)
-                if await connection.scalar(found, values) is None:
+                statement = sa.select(resource.id).where(resource.where, resource.id == resource_id).limit(1)
+                if await connection.scalar(statement, values) is None:
                     raise NotFound

@@ -48,8 +48,8 @@ def encrypted_columns(metadata: sa.MetaData) -> Iterator[EncryptedColumn]:
 async def has_encrypted_values(connection: AsyncConnection, metadata: sa.MetaData) -> bool:
     """Whether the database has an encrypted value."""
     for encrypted in encrypted_columns(metadata):
-        found = sa.select(encrypted.key).where(encrypted.column.is_not(None)).limit(1)
-        if await connection.scalar(found) is not None:
+        statement = sa.select(encrypted.key).where(encrypted.column.is_not(None)).limit(1)
+        if await connection.scalar(statement) is not None:
             return True
     return False
 

@@ -1,25 +1,25 @@
 -- ClickHouse users for services that run separately: one per service, with least privilege.
--- Run it once as an administrator (`clickhouse-client --multiquery < users.sql`) after putting passwords of your own in
--- place of the three, then give each service its URL: http(s)://NAME:PASSWORD@HOST:PORT/sluice.
+-- Replace the three passwords with your own. Then run this file once as an administrator
+-- (`clickhouse-client --multiquery < users.sql`), and give each service its URL: http(s)://NAME:PASSWORD@HOST:PORT/sluice.
 
 CREATE DATABASE IF NOT EXISTS sluice;
 
--- `sluice migrate`: creates and checks the tables, and stops their merges while it changes a setting. `sluice repair`: fills temporary tables and drops them.
--- Not needed while nothing is migrated or repaired.
+-- `sluice migrate` creates and checks the tables, and stops their merges while it changes a setting. `sluice repair` fills
+-- temporary tables and drops them. The role is only needed while one of the two commands runs.
 CREATE ROLE IF NOT EXISTS sluice_schema;
 GRANT CREATE DATABASE, CREATE TABLE, DROP TABLE, ALTER TABLE, SYSTEM MERGES, SELECT, INSERT ON sluice.* TO sluice_schema;
 
--- `sluice gateway`: inserts rows, lists tables, and counts parts for its metrics. It also erases: deletes rows, and
--- rebuilds indexes in temporary tables.
+-- `sluice gateway` inserts rows, lists tables, and counts parts for its metrics. For erasures it deletes rows, and rebuilds
+-- indexes in temporary tables.
 CREATE ROLE IF NOT EXISTS sluice_writer;
 GRANT SELECT, INSERT, ALTER DELETE, CREATE TABLE, DROP TABLE ON sluice.* TO sluice_writer;
 GRANT SELECT ON system.parts TO sluice_writer;
 GRANT SELECT ON system.mutations TO sluice_writer;
 
--- `sluice query`: only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
--- (1 would reject them), but it cannot write. The limits here apply whatever limits the service
--- sends. It cancels its own queries when a client disconnects, which needs no privilege. Whoever follows the tables as
--- rows are stored must see the inserts that are running, which are another user's.
+-- `sluice query` only reads. With readonly = 2 the service may lower its own limits, which it sends with every query
+-- (1 would reject them), but it cannot write. The limits here are maximums for the limits that the service sends. The
+-- service cancels its own queries when a client disconnects, which needs no privilege. A follower of the tables must see the
+-- running inserts of another user in system.processes.
 CREATE ROLE IF NOT EXISTS sluice_reader;
 GRANT SELECT ON sluice.* TO sluice_reader;
 GRANT SELECT ON system.processes TO sluice_reader;

@@ -253,8 +253,8 @@ def _find_following(files: Files, path: Path, first: int) -> int:
     return fmt.MAX_SEQUENCE + 1
 
 
-def _build_report(found: IndexResult, header: fmt.FileHeader | None, shared_with: str) -> SegmentReport:
-    segment = found.segment
+def _build_report(index: IndexResult, header: fmt.FileHeader | None, shared_with: str) -> SegmentReport:
+    segment = index.segment
     return SegmentReport(
         str(segment.path),
         None if header is None else header.version,
@@ -263,9 +263,9 @@ def _build_report(found: IndexResult, header: fmt.FileHeader | None, shared_with
         segment.items,
         segment.length,
         sorted(segment.projects),
-        [CorruptRange(each.start, each.end, each.first, each.last, each.project_id) for each in found.damages],
-        found.unreadable,
-        found.beyond,
+        [CorruptRange(each.start, each.end, each.first, each.last, each.project_id) for each in index.damages],
+        index.unreadable,
+        index.beyond,
         shared_with,
     )
 

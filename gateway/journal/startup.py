@@ -234,20 +234,20 @@ class _SegmentLoader:
         found = [run_to_completion(index_segment(self._files, segment, length, limit)) for segment in segments]
         return max(found, key=lambda indexed: indexed.segment.requests)
 
-    def _expected_last(self, found: IndexResult, following: int | None, facts: fmt.SealRecord | None) -> int:
+    def _expected_last(self, index: IndexResult, following: int | None, facts: fmt.SealRecord | None) -> int:
         """The last sequence known to have been on disk, from the segment's record, the next segment or the ledger."""
         if facts is not None:
             return facts.last
         # A segment that was put back need not have sequences that were reported as missing or skipped.
         end = self._ledger.state.next_sequence if following is None else following
         before = self._ledger.state.missing.last_missing(end - 1)
-        if before - found.segment.last >= SKIPPED_NUMBERS:
-            return found.segment.last
+        if before - index.segment.last >= SKIPPED_NUMBERS:
+            return index.segment.last
         if following is None:
             return before
-        has_damaged_end = any(damage.last is None for damage in found.damages)
+        has_damaged_end = any(damage.last is None for damage in index.damages)
         # Segments in between may have been removed; only an intact ledger shows whether there were any.
-        return before if self._is_certain or has_damaged_end else found.segment.last
+        return before if self._is_certain or has_damaged_end else index.segment.last
 
 
 def _reconcile(context: JournalContext, segment_set: SegmentSet, state: BatchState) -> None:

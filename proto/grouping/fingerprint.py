@@ -171,23 +171,23 @@ def _join(texts: Iterable[str]) -> str:
     return "\n\n".join(sorted(set(texts)))
 
 
-def _causes(found: Trace) -> str:
-    return "".join(f"\n{normalize_message(cause)}" for cause in found.causes[:MAX_CAUSES])
+def _causes(trace: Trace) -> str:
+    return "".join(f"\n{normalize_message(cause)}" for cause in trace.causes[:MAX_CAUSES])
 
 
-def _place(found: Trace, kind: str, stacktrace: str) -> str:
+def _place(trace: Trace, kind: str, stacktrace: str) -> str:
     """The types and frames of an exception, as one text."""
-    types = [kind] if not found.cause or found.cause == kind else [kind, found.cause]
+    types = [kind] if not trace.cause or trace.cause == kind else [kind, trace.cause]
     if len(types) > 1 and kind in _TRANSPARENT_WRAPPERS:
-        types = [found.cause]
-    return "\n".join([*types, "", *fold(_with_caller(found), kind, stacktrace)])
+        types = [trace.cause]
+    return "\n".join([*types, "", *fold(_with_caller(trace), kind, stacktrace)])
 
 
-def _with_caller(found: Trace) -> Sequence[Frame]:
+def _with_caller(trace: Trace) -> Sequence[Frame]:
     """The frames at the place of the error. If there is only one function, which may be a helper that a library calls,
     its caller is included, unless the name of the caller is the name of a middleware.
     """
-    place, around = found.own[: found.place], found.own[found.place :]
+    place, around = trace.own[: trace.place], trace.own[trace.place :]
     if any(frame.text != place[0].text for frame in place):
         return place
     callers = (one for one in around if one.is_named and one.text != place[0].text and not _PASSES_ON.search(one.text))

@@ -94,14 +94,14 @@ def check_payload(value: ProofBundle | Statement) -> list[Finding]:
     return most_severe([*check_statement(value), *within(LEDGER, check(value.predicate.ledger))])
 
 
-def within(place: str, found: Iterable[Finding]) -> list[Finding]:
+def within(place: str, findings: Iterable[Finding]) -> list[Finding]:
     """The findings of a bundle that is at `place` of its payload. `place` is empty if the bundle is the payload."""
-    return [one._replace(path=f"{place}.{one.path}") if place else one for one in found]
+    return [one._replace(path=f"{place}.{one.path}") if place else one for one in findings]
 
 
-def most_severe(found: Iterable[Finding]) -> list[Finding]:
+def most_severe(findings: Iterable[Finding]) -> list[Finding]:
     """At most MAX_FINDINGS, errors first."""
-    return sorted(found, key=lambda one: one.severity is Severity.WARNING)[:MAX_FINDINGS]
+    return sorted(findings, key=lambda one: one.severity is Severity.WARNING)[:MAX_FINDINGS]
 
 
 def _is_subject(one: ResourceDescriptor, bundle: ProofBundle) -> bool:

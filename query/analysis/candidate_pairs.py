@@ -256,16 +256,16 @@ async def _high_cardinality_keys(comparison: Comparison, sources: _KeySources, k
 
 async def _recount_spellings(
     comparison: Comparison,
-    found: ComparedPairs,
+    compared: ComparedPairs,
     letters: Mapping[str, frozenset[str]],
     existing_attributes: frozenset[str] | None = None,
 ) -> ComparedPairs:
     """A number may be stored in several spellings (for example 0 and -0, or 1e16 and its digits), and one filter finds
     all of them. Such numbers are counted again with this filter, and reported once.
     """
-    ambiguous = [each for each in found.pairs if _other_spellings(each.value, letters.get(each.key, frozenset()))]
+    ambiguous = [each for each in compared.pairs if _other_spellings(each.value, letters.get(each.key, frozenset()))]
     if not ambiguous:
-        return found
+        return compared
     kept, excluded = sorted(ambiguous, key=lambda each: -each.spike)[:MAX_RECOUNTED_NUMBERS], frozenset(ambiguous)
     filters = (Filter(each.key, Op.EQ, (each.value,)) for each in kept)
     resolved = conditions(tuple(filters), SPANS, comparison.now_ns, "body", Issues())
@@ -279,9 +279,9 @@ async def _recount_spellings(
         )
         counts += await comparison.store.rows(statement)
     recounted = {each: PairCounts(each.key, each.value, *both) for each, *both in zip(kept, *counts, strict=True)}
-    unchanged = {each: each for each in found.pairs if each not in excluded}
+    unchanged = {each: each for each in compared.pairs if each not in excluded}
     pairs = _deduplicate(unchanged | recounted, frozenset(letters))
-    return replace(found, pairs=pairs, truncated=found.truncated or len(ambiguous) > MAX_RECOUNTED_NUMBERS)
+    return replace(compared, pairs=pairs, truncated=compared.truncated or len(ambiguous) > MAX_RECOUNTED_NUMBERS)
 
 
 def _deduplicate(recounted: Mapping[PairCounts, PairCounts], keys: frozenset[str]) -> tuple[PairCounts, ...]:
@@ -300,9 +300,9 @@ def _deduplicate(recounted: Mapping[PairCounts, PairCounts], keys: frozenset[str
     return tuple(kept)
 
 
-def _precedence(stored: PairCounts, found: PairCounts) -> tuple[int, int, int, int, str]:
+def _precedence(stored: PairCounts, recounted: PairCounts) -> tuple[int, int, int, int, str]:
     """Sort key for the spellings of a number: the counts of its filter first, then of its own spelling."""
-    return (-found.spike, -found.baseline, -stored.spike, len(stored.value), stored.value)
+    return (-recounted.spike, -recounted.baseline, -stored.spike, len(stored.value), stored.value)
 
 
 def _other_spellings(value: str, letters: frozenset[str]) -> list[str]:

@@ -278,16 +278,16 @@ def _window(window: CompareWindow, path: str, now_ns: int, issues: Issues) -> Wi
     return time_range(window.from_, window.to).resolve(now_ns, path, issues)
 
 
-def _encode(plan: ComparePlan, sizes: CohortSizes, min_spike_count: int, found: ComparedPairs) -> bytes:
-    ranked = _rank_pairs(sizes, [each for each in found.pairs if each.spike >= min_spike_count])
+def _encode(plan: ComparePlan, sizes: CohortSizes, min_spike_count: int, compared: ComparedPairs) -> bytes:
+    ranked = _rank_pairs(sizes, [each for each in compared.pairs if each.spike >= min_spike_count])
     comparison = SpanComparison(
         spike=_side(plan.spike, sizes.spike),
         baseline=_side(plan.baseline, sizes.baseline),
         attributes=[_finding(pair, pair_score) for pair, pair_score in ranked[: plan.limit]],
-        truncated=sizes.one_in > 1 or found.truncated or len(ranked) > plan.limit,
-        pairs_considered=len(found.pairs),
+        truncated=sizes.one_in > 1 or compared.truncated or len(ranked) > plan.limit,
+        pairs_considered=len(compared.pairs),
         min_spike_count=min_spike_count,
-        disclaimer=_disclaimer(plan, sizes, found),
+        disclaimer=_disclaimer(plan, sizes, compared),
     )
     return msgspec.json.encode(comparison)
 
@@ -321,7 +321,7 @@ def _finding(pair: PairCounts, pair_score: Score) -> Finding:
     )
 
 
-def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> str:
+def _disclaimer(plan: ComparePlan, sizes: CohortSizes, tested: ComparedPairs) -> str:
     """States what was compared, at what rate, and what the comparison cannot show."""
     filters = _that_match(plan.filters)
     of_spike = _that_match(plan.spike_side.filters, " of the spike")
@@ -342,17 +342,17 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, found: ComparedPairs) -> 
         sentences.append(f"The {'baseline' if sizes.spike else 'spike'} has no spans, so there is nothing to compare.")
     else:
         sentences.append(
-            f"{len(found.pairs)} key-value pairs were tested. The list has the pairs with a significant difference (z "
+            f"{len(tested.pairs)} key-value pairs were tested. The list has the pairs with a significant difference (z "
             f"> 4). Some of them may still be due to chance."
         )
-    if found.identifiers:
-        sentences.append(_omitted_keys_sentence(sorted(found.identifiers)))
+    if tested.identifiers:
+        sentences.append(_omitted_keys_sentence(sorted(tested.identifiers)))
     if sizes.one_in > 1:
         sentences.append(
             f"Both sides are sampled: one span in {sizes.one_in}, selected by hash. All counts are counts of the "
             f"sample."
         )
-    if found.truncated:
+    if tested.truncated:
         sentences.append("There were too many keys or values to count; the rarest are omitted.")
     return " ".join((*sentences, "A difference is an association, not a cause."))
 

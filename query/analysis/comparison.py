@@ -103,11 +103,11 @@ class CohortSizes:
     one_in: int
     existing_attributes: frozenset[str] | None = None
 
-    def raised_to_counts(self, found: ComparedPairs) -> "CohortSizes":
+    def raised_to_counts(self, compared: ComparedPairs) -> "CohortSizes":
         """These sizes, raised to the count of the most frequent value: more spans may have arrived, and no share may
         exceed 1."""
-        spike = max((each.spike for each in found.pairs), default=0)
-        baseline = max((each.baseline for each in found.pairs), default=0)
+        spike = max((each.spike for each in compared.pairs), default=0)
+        baseline = max((each.baseline for each in compared.pairs), default=0)
         return replace(self, spike=max(self.spike, spike), baseline=max(self.baseline, baseline))
 
 

@@ -32,7 +32,6 @@ _LIST_ITEM: Final = re.compile(r'[^\s",\[\]]*')
 _SPACE: Final = re.compile(r"\s*")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _WRONG_ESCAPE: Final = re.compile(r'(?:[^\\]|\\["\\])*+\\', re.DOTALL)
-_END_STARS: Final = re.compile(r"^\*+|\*+$")
 _ORDERS: Final = ((">=", "gte"), ("<=", "lte"), (">", "gt"), ("<", "lt"))
 _NEGATED: Final = {"eq": "neq", "in": "not_in", "contains": "not_contains", "exists": "not_exists"}
 _WILDCARDS: Final = {  # by whether there is a star before the text, and after it
@@ -227,7 +226,10 @@ class _Parser:
     def _refuse_stars(self, text: str, begin: int, value_begin: int) -> None:
         """Record an error for stars beside a wildcard: they are neither part of the wildcard nor text."""
         term = self._text[begin:value_begin]
-        one, literal = term + _END_STARS.sub("*", text), term + quoted(text)
+        core = text.strip("*")
+        core = quoted(core) if core.startswith('"') else core
+        before, after = _stars(term, before=text.startswith("*"), after=text.endswith("*"))
+        one, literal = f"{term}{before}{core}{after}" if core else f"{term}*", term + quoted(text)
         if len(literal) > _MAX_SPELLING:
             one, literal = "key:*text*", 'key:"**text**"'
         self.faults.append(
@@ -244,9 +246,11 @@ class _Parser:
         if self._open is None and _OR.match(self._text, self._at):
             return 'Put terms joined by "or" in parentheses: (a:1 or b:2).'
         phrase = self._text[begins[1] : end]
-        before, after = phrase.startswith("*"), phrase.endswith("*") and len(phrase) > 1
-        piece = phrase[before : len(phrase) - after]
-        spelling = f"{self._text[begins[0] : begins[1]]}{'*' * before}{quoted(piece)}{'*' * after}"
+        has_before, has_after = phrase.startswith("*"), phrase.endswith("*") and len(phrase) > 1
+        piece = phrase[has_before : len(phrase) - has_after]
+        term = self._text[begins[0] : begins[1]]
+        before, after = _stars(term, before=has_before, after=has_after)
+        spelling = f"{term}{before}{quoted(piece)}{after}"
         example = spelling if len(spelling) <= _MAX_SPELLING else 'key:*"two words"*'
         return f"Quote a value with spaces: {example}."
 
@@ -265,6 +269,15 @@ class _Parser:
 
     def _error(self, expected: str, hint: str = "") -> _Fault:
         return _Fault(f"At character {self._at + 1}: expected {expected}.{' ' * bool(hint)}{hint}")
+
+
+def _stars(term: str, *, before: bool, after: bool) -> tuple[str, str]:
+    """The stars around a value in a hint. `term` is the text before the value. A negated term gets both stars or none,
+    because only `contains` can be negated.
+    """
+    if term.startswith(("-", "!")):
+        before = after = before or after
+    return "*" * before, "*" * after
 
 
 def _corrected(escape: re.Match[str]) -> str:

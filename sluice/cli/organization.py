@@ -107,10 +107,10 @@ async def _load_limits(connection: AsyncConnection, organization: StoredOrganiza
     )
 
 
-def _print_limits(found: OrganizationLimits) -> None:
-    quota = f"of {found.monthly_items} items" if found.monthly_items else "items, without a quota"
-    print(f"{found.org_slug}: {found.used_items} {quota} in {found.month} (UTC).")
-    for key in found.keys:
+def _print_limits(limits: OrganizationLimits) -> None:
+    quota = f"of {limits.monthly_items} items" if limits.monthly_items else "items, without a quota"
+    print(f"{limits.org_slug}: {limits.used_items} {quota} in {limits.month} (UTC).")
+    for key in limits.keys:
         rate = f"{key.rate} requests per second" if key.rate else "no limit"
         print(f"  key {key.id} ({key.name}, ...{key.hint}): {rate}")
 
@@ -179,16 +179,16 @@ async def _load_billing(connection: AsyncConnection, organization: StoredOrganiz
     )
 
 
-def _print_billing(found: OrganizationBilling) -> None:
-    quota = f"{found.monthly_items} items per month" if found.monthly_items else "no quota"
-    if found.customer_id is None:
-        print(f"{found.org_slug}: no customer; {quota}.")
-    elif found.status is None:
-        print(f"{found.org_slug}: customer {found.customer_id}, without a subscription so far; {quota}.")
+def _print_billing(billing: OrganizationBilling) -> None:
+    quota = f"{billing.monthly_items} items per month" if billing.monthly_items else "no quota"
+    if billing.customer_id is None:
+        print(f"{billing.org_slug}: no customer; {quota}.")
+    elif billing.status is None:
+        print(f"{billing.org_slug}: customer {billing.customer_id}, without a subscription so far; {quota}.")
     else:
-        until = "" if found.current_period_end is None else f" until {found.current_period_end}"
-        plan = found.plan or "without a plan"
-        print(f"{found.org_slug}: customer {found.customer_id}, {plan} ({found.status}{until}); {quota}.")
+        until = "" if billing.current_period_end is None else f" until {billing.current_period_end}"
+        plan = billing.plan or "without a plan"
+        print(f"{billing.org_slug}: customer {billing.customer_id}, {plan} ({billing.status}{until}); {quota}.")
 
 
 _DOMAIN: Final = re.compile(

@@ -253,7 +253,7 @@ async def test_a_rejection_needs_a_reason(tab: Tab, site: Site, approvals: Appro
     await open_approvals(tab, site)
     card = tab.page.get_by_role("article", name="deploy.production rejected")
     await expect(card.get_by_role("button", name="Reject")).to_be_disabled()
-    await expect(card).to_contain_text("To reject it, give a reason.")
+    await expect(card).to_contain_text("Enter a reason to reject the request.")
     await fill(card, {"Reason": "Not during the freeze."}, "Reject")
     await expect(card).to_have_count(0)
     stored = site.ask("GET", approvals.path(asked)).json()

@@ -112,7 +112,7 @@ async def test_a_busy_server_is_asked_once_more(failing: Tab, site: Site, status
     await page.wait_for_selector(".heatmap", timeout=DEADLINE_MS)
     seen = await page.evaluate("() => [...new Set(window.seen)].map((text) => text.replace(' Cancel', ''))")
     seen = [text for text in seen if "Still loading" not in text]  # where this machine is slow
-    assert seen == [f"The server is busy. Asking again in {left} s." for left in (2, 1)]
+    assert seen == [f"The server is busy. Retrying in {left} s." for left in (2, 1)]
     assert len(asked) == 2
     assert asked[0] == asked[1]
     assert await page.locator(".notice, .failure").count() == 0

@@ -71,7 +71,7 @@ async def test_spans_arrive_while_they_are_watched(tab: Tab, site: Site) -> None
     arriving(site, "the second")
     await tab.page.wait_for_selector("text=Paused: 1 new spans", timeout=DEADLINE_MS)
     assert await row.count() == 1
-    await tab.page.get_by_role("button", name="Go on").click()
+    await tab.page.get_by_role("button", name="Resume").click()
     await expect(row).to_have_count(2, timeout=DEADLINE_MS)
     assert "the second" in await row.first.inner_text()
     await row.first.get_by_role("link").click()
@@ -84,7 +84,7 @@ async def test_a_view_is_saved_shared_opened_and_deleted_by_keys(tab: Tab, site:
     saved = unquote(page.url.removeprefix(site.service.url))
     await page.locator("summary", has_text="Saved").focus()
     await page.keyboard.press("Enter")
-    await page.get_by_label("Save what is shown as").focus()
+    await page.get_by_label("Save this view as").focus()
     await page.keyboard.type("Payments <b>")
     await page.keyboard.press("Tab")
     await page.keyboard.press("Space")
@@ -106,9 +106,9 @@ async def test_a_view_is_saved_shared_opened_and_deleted_by_keys(tab: Tab, site:
     await page.keyboard.press("Enter")
     await page.get_by_label("Delete the view Payments <b>").focus()
     await page.keyboard.press("Enter")
-    await page.get_by_text("Delete for everyone?").wait_for()
+    await page.get_by_text("Delete for all members?").wait_for()
     await page.keyboard.press("Enter")
-    await page.wait_for_selector("text=None yet.")
+    await page.wait_for_selector("text=There are no saved views yet.")
     assert site.ask("GET", f"{BASE}/views").json()["data"] == []
 
 

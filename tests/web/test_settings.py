@@ -132,13 +132,13 @@ async def test_agents_get_tokens_and_are_retired(tab: Tab, site: Site) -> None:
     await sure(page, "Revoke ci")
     await expect(row(page, "ci").last).to_contain_text("revoked")
     await sure(page, "Retire deployer")
-    await expect(page.get_by_text("There is no agent and no service.")).to_be_visible()
+    await expect(page.get_by_text("There is no agent or service.")).to_be_visible()
 
 
 async def test_own_tokens(tab: Tab, site: Site) -> None:
     page = tab.page
     await visit(page, site, "tokens")
-    await fill(page, {"Name of the token": "laptop", "Days until it expires": "7"}, "Create a token")
+    await fill(page, {"Name of the token": "laptop", "Days until the token expires": "7"}, "Create a token")
     await expect(page.locator("code.secret")).to_contain_text("pat_")
     await page.get_by_role("button", name="Hide").click()
     await expect(page.locator("code.secret")).to_have_count(0)
@@ -160,7 +160,7 @@ async def enrol(page: Page) -> list[str]:
     """The recovery codes."""
     await page.get_by_role("form", name="Enrol a second factor").get_by_label("Password").fill(PASSWORD)
     await page.get_by_role("button", name="Enrol an authenticator app").click()
-    uri = await page.get_by_role("link", name="Open it in an authenticator app").get_attribute("href")
+    uri = await page.get_by_role("link", name="Open the link in an authenticator app").get_attribute("href")
     app = pyotp.parse_uri(uri or "")
     assert isinstance(app, pyotp.TOTP)
     await fill(page, {"Code that the app shows": app.now()}, "Confirm")
@@ -196,7 +196,7 @@ async def test_from_an_invitation_to_a_second_factor(tab: Tab, context: BrowserC
     await expect(other.get_by_role("dialog", name="Log in")).to_have_count(0)
     await visit(other, site, "account")  # the cookie is that of the session with both factors
     form = other.get_by_role("form", name="Disable the second factor")
-    await fill(form, {"Password": PASSWORD, "Code of the app": codes[1]})
+    await fill(form, {"Password": PASSWORD, "Code from the app": codes[1]})
     await form.get_by_role("button").click()
     await expect(other.get_by_role("form", name="Enrol a second factor")).to_be_visible()
 
@@ -258,7 +258,7 @@ async def test_a_policy_is_written_as_json_and_tried(tab: Tab, site: Site) -> No
     text = editor.get_by_label("The policy as JSON")
     written = json.loads(await text.input_value())
     await text.fill("{")
-    await expect(editor.get_by_text("This is no JSON")).to_be_visible()
+    await expect(editor.get_by_text("This is not valid JSON")).to_be_visible()
     await expect(editor.get_by_role("button", name="Save the policy")).to_be_disabled()
     await text.fill(json.dumps(written | {"minApprovers": 99, "effect": "MAYBE"}, indent=2))
     await editor.get_by_role("button", name="Save the policy").click()
@@ -295,7 +295,7 @@ async def test_a_connection_is_configured_tried_and_ends_a_sign_on(
     await expect(form.get_by_label("Roles of groups")).to_have_attribute("aria-invalid", "true")
     await form.get_by_label("Roles of groups").fill('{"ops": "MEMBER"}')
     certificate = saml_idp.certificate_pem(saml_idp.rsa_key())
-    await form.get_by_label("Certificate that the provider signs with").fill(certificate)
+    await form.get_by_label("Signing certificate of the provider").fill(certificate)
     await form.get_by_role("button").click()
     await expect(saml.get_by_text("The connection is disabled.")).to_be_visible()
     metadata = await saml.get_by_role("link", name="Open the metadata").get_attribute("href")
@@ -304,7 +304,7 @@ async def test_a_connection_is_configured_tried_and_ends_a_sign_on(
     await expect(saml.get_by_role("button", name="Enforce")).to_be_disabled()
     await saml.get_by_role("button", name="Enable").click()
     await expect(saml.get_by_text("The connection is enabled.")).to_be_visible()
-    await saml.get_by_text("Try it without logging in").click()
+    await saml.get_by_text("Test the connection without logging in").click()
     dry_run = saml.get_by_role("form", name="Dry run of SAML 2.0")
     await dry_run.get_by_label("Attributes of the assertion").fill('{"email": "eve@example.com", "groups": ["ops"]}')
     await dry_run.get_by_label("Subject").fill("eve")

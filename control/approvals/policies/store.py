@@ -84,8 +84,8 @@ async def list_enabled_rules(connection: AsyncConnection, org_id: str, project_i
     """Rules of the enabled policies of the organization and, if given, of the project."""
     column = approval_policies.c.project_id
     in_scope = column.is_(None) if project_id is None else column.is_(None) | (column == project_id)
-    found = SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
-    return [_rule(row) for row in await connection.execute(found)]
+    statement = SELECT_POLICIES.where(approval_policies.c.org_id == org_id, approval_policies.c.enabled, in_scope)
+    return [_rule(row) for row in await connection.execute(statement)]
 
 
 def _column_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,10 +172,10 @@ async def check_machines(
             )
 
 
-def _is_machine(found: Mapping[str, MembershipStatus], one: str) -> bool:
-    return one in found and found[one].kind is not PrincipalKind.USER and found[one].role is not None
+def _is_machine(memberships: Mapping[str, MembershipStatus], one: str) -> bool:
+    return one in memberships and memberships[one].kind is not PrincipalKind.USER and memberships[one].role is not None
 
 
-def _can_decide(found: Mapping[str, MembershipStatus], one: str, roles: Sequence[str]) -> bool:
-    statuses = [found[each] for each in with_owner_chain([one], found)]
+def _can_decide(memberships: Mapping[str, MembershipStatus], one: str, roles: Sequence[str]) -> bool:
+    statuses = [memberships[each] for each in with_owner_chain([one], memberships)]
     return all(not each.is_disabled and each.role in roles for each in statuses)

@@ -59,15 +59,17 @@ async def create_key(connection: AsyncConnection, key: IssuerKey, now: datetime)
 
 async def list_keys(connection: AsyncConnection, org_id: str) -> list[IssuerKey]:
     """All keys of an organization, oldest first."""
-    found = sa.select(proof_issuer_keys).where(proof_issuer_keys.c.org_id == org_id).order_by(proof_issuer_keys.c.id)
-    return [_key(row) for row in (await connection.execute(found)).mappings()]
+    statement = (
+        sa.select(proof_issuer_keys).where(proof_issuer_keys.c.org_id == org_id).order_by(proof_issuer_keys.c.id)
+    )
+    return [_key(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def load_key(connection: AsyncConnection, org_id: str, key_id: str) -> IssuerKey:
     """The organization's key with this id. The id is not the key id that envelopes name. Raises NotFound."""
     columns = proof_issuer_keys.c
-    found = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(proof_issuer_keys).where(columns.org_id == org_id, columns.id == key_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     if row is None:
         raise NotFound
     return _key(row)
@@ -129,12 +131,12 @@ class ProofIssuers(Handlers):
         return issuer_key_body(key, now)
 
     @route("GET", ONE, _READ)
-    async def show_proof_issuer(self, known: IssuerKey) -> IssuerKeyBody:
+    async def show_proof_issuer(self, key: IssuerKey) -> IssuerKeyBody:
         """Show a key."""
-        return issuer_key_body(known, self.now())
+        return issuer_key_body(key, self.now())
 
     @route("PATCH", ONE, _WRITE, body=CHANGE, errors=(409,))
-    async def change_proof_issuer(self, known: IssuerKey, request: web.Request) -> IssuerKeyBody:
+    async def change_proof_issuer(self, key: IssuerKey, request: web.Request) -> IssuerKeyBody:
         """Change the name of a key, or the end of its validity.
 
         Bundles that were verified with the key stay verified. 409 for a revoked key.
@@ -144,19 +146,19 @@ class ProofIssuers(Handlers):
         until = None if body.valid_until is UNSET else parse_time(body.valid_until, "body.validUntil", issues)
         issues.raise_if_any("The request body is not valid.")
         async with begin(self.context, request) as transaction:
-            known = await load_key(transaction.connection, known.org_id, known.id)
-            until = known.valid_until if body.valid_until is UNSET else until
-            _check_order(known.valid_from, until, issues)
+            key = await load_key(transaction.connection, key.org_id, key.id)
+            until = key.valid_until if body.valid_until is UNSET else until
+            _check_order(key.valid_from, until, issues)
             issues.raise_if_any("The request body is not valid.")
-            if known.revoked_at is not None:
+            if key.revoked_at is not None:
                 raise Conflict("The issuer key is revoked.")
-            values = {"name": known.name if body.name is UNSET else body.name, "valid_until": until}
-            changed = await _update(transaction, known, "proof_issuer.change", values)
+            values = {"name": key.name if body.name is UNSET else body.name, "valid_until": until}
+            changed = await _update(transaction, key, "proof_issuer.change", values)
         return issuer_key_body(changed, self.now())
 
     @route("POST", ONE + "/revoke", _WRITE, errors=(409,), example={"reason": "The key was in a log."})
     async def revoke_proof_issuer(
-        self, known: IssuerKey, body: IssuerKeyRevocation, transaction: Transaction
+        self, key: IssuerKey, body: IssuerKeyRevocation, transaction: Transaction
     ) -> IssuerKeyBody:
         """Revoke a key permanently.
 
@@ -165,24 +167,24 @@ class ProofIssuers(Handlers):
         revoked.
         """
         now = self.now()
-        known = await load_key(transaction.connection, known.org_id, known.id)
-        if known.revoked_at is not None:
+        key = await load_key(transaction.connection, key.org_id, key.id)
+        if key.revoked_at is not None:
             raise Conflict("The issuer key is already revoked.")
         values = {"revoked_at": now, "revocation_reason": body.reason}
-        return issuer_key_body(await _update(transaction, known, "proof_issuer.revoke", values), now)
+        return issuer_key_body(await _update(transaction, key, "proof_issuer.revoke", values), now)
 
     @route("DELETE", ONE, _WRITE, errors=(409,))
-    async def delete_proof_issuer(self, known: IssuerKey, transaction: Transaction) -> None:
+    async def delete_proof_issuer(self, key: IssuerKey, transaction: Transaction) -> None:
         """Delete a key that has not verified any bundle. 409 for a key that was used or is revoked."""
         connection = transaction.connection
-        known = await load_key(connection, known.org_id, known.id)
-        if known.revoked_at is not None:
+        key = await load_key(connection, key.org_id, key.id)
+        if key.revoked_at is not None:
             raise Conflict("The key is revoked. It stays, so that it cannot be registered again.")
-        used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == known.id).limit(1)
+        used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == key.id).limit(1)
         if await connection.scalar(used) is not None:
             raise Conflict("Bundles were verified with this key. Revoke it instead.")
-        await connection.execute(proof_issuer_keys.delete().where(proof_issuer_keys.c.id == known.id))
-        await _record(transaction, "proof_issuer.delete", known)
+        await connection.execute(proof_issuer_keys.delete().where(proof_issuer_keys.c.id == key.id))
+        await _record(transaction, "proof_issuer.delete", key)
 
     async def _find(self, request: web.Request, _stack: AsyncExitStack) -> IssuerKey:
         """The key in the path. 404 for an unknown key precedes the faults of a body. Raises NotFound."""

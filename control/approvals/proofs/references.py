@@ -142,8 +142,8 @@ async def with_merged(connection: AsyncConnection, issue_id: str) -> list[str]:
 
 
 async def _find(connection: AsyncConnection, project_id: int, *where: Any) -> FoundIssue | None:
-    found = sa.select(issues.c.id, issues.c.number).where(issues.c.project_id == project_id, *where)
-    row = (await connection.execute(found)).one_or_none()
+    statement = sa.select(issues.c.id, issues.c.number).where(issues.c.project_id == project_id, *where)
+    row = (await connection.execute(statement)).one_or_none()
     return None if row is None else FoundIssue(row.id, row.number)
 
 

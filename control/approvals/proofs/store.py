@@ -68,8 +68,8 @@ async def find_by_digest(
 ) -> sa.Row[Any] | None:
     """The stored bundle that consists of these bytes."""
     columns = proof_bundles.c
-    found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.digest == digest)
-    return (await connection.execute(found.where(columns.media_type == media_type).limit(1))).one_or_none()
+    statement = sa.select(*_LISTED).where(columns.project_id == project_id, columns.digest == digest)
+    return (await connection.execute(statement.where(columns.media_type == media_type).limit(1))).one_or_none()
 
 
 async def find(
@@ -79,10 +79,10 @@ async def find(
     verified bundle is returned.
     """
     columns = proof_bundles.c
-    found = sa.select(*_LISTED).where(columns.project_id == project_id, columns.bundle_id == bundle_id)
+    statement = sa.select(*_LISTED).where(columns.project_id == project_id, columns.bundle_id == bundle_id)
     if is_verified is not None:
-        found = found.where(columns.is_verified == sa.literal(is_verified))
-    return (await connection.execute(found.order_by(columns.is_verified.desc()).limit(1))).one_or_none()
+        statement = statement.where(columns.is_verified == sa.literal(is_verified))
+    return (await connection.execute(statement.order_by(columns.is_verified.desc()).limit(1))).one_or_none()
 
 
 async def read_body(connection: AsyncConnection, proof_id: str) -> bytes:
@@ -101,8 +101,8 @@ async def read_findings(connection: AsyncConnection, proof_id: str) -> list[Find
 async def list_links(connection: AsyncConnection, proof_id: str) -> list[Link]:
     """The resources that the bundle names, by id."""
     columns = proof_links.c
-    found = sa.select(columns.kind, columns.target).where(columns.proof_id == proof_id)
-    ordered = found.order_by(columns.kind, columns.target)
+    statement = sa.select(columns.kind, columns.target).where(columns.proof_id == proof_id)
+    ordered = statement.order_by(columns.kind, columns.target)
     return [Link(LinkKind(row.kind), row.target) for row in await connection.execute(ordered)]
 
 
@@ -140,8 +140,8 @@ async def list_bundles(
 
 async def _list_by_id(connection: AsyncConnection, ids: Sequence[str]) -> Sequence[sa.Row[Any]]:
     columns = proof_bundles.c
-    found = sa.select(*_LISTED).where(columns.id.in_(ids)).order_by(columns.id.desc())
-    return (await connection.execute(found)).all() if ids else []
+    statement = sa.select(*_LISTED).where(columns.id.in_(ids)).order_by(columns.id.desc())
+    return (await connection.execute(statement)).all() if ids else []
 
 
 class _Scan(NamedTuple):
@@ -160,8 +160,8 @@ def _found_by(scan: _Scan, before_id: str | None, most: int, limit: int) -> sa.S
     if not scan.conditions:
         return _selected(older.limit(limit))
     scanned, columns = older.limit(most).subquery(), proof_bundles.c
-    found = sa.select(scanned.c[0]).join(proof_bundles, columns.id == scanned.c[0]).where(*scan.conditions)
-    return _selected(found.order_by(scanned.c[0].desc()).limit(limit))
+    statement = sa.select(scanned.c[0]).join(proof_bundles, columns.id == scanned.c[0]).where(*scan.conditions)
+    return _selected(statement.order_by(scanned.c[0].desc()).limit(limit))
 
 
 def _older(scan: _Scan, before_id: str | None) -> sa.Select[Any]:

@@ -180,18 +180,18 @@ class CodeGraph:
             found += [pair for pair in some_pairs if _is_target(*pair, numbers.get(pair[1].id, ()))]
         return found
 
-    async def _numbers_of(self, found: Sequence[CodeChange]) -> dict[str, set[str]]:
+    async def _numbers_of(self, changes: Sequence[CodeChange]) -> dict[str, set[str]]:
         """The numbers of the proposals that merged the commits, by id of the commit. A proposal is found by the commit
         that ended the commits' push.
         """
         numbers: dict[str, set[str]] = {}
-        hashes = sorted({hashed for one in found for hashed in (one.sha, one.head) if hashed is not None})
+        hashes = sorted({hashed for one in changes for hashed in (one.sha, one.head) if hashed is not None})
         wanted = sorted({*hashes, *(hashed[:_SHORT] for hashed in hashes)})
         of_org = SELECT_PROPOSALS.where(proposals.c.org_id == self.org_id).limit(MAX_CHANGES)
         by_start: dict[str, list[CodeChange]] = {}
         for row in await read_in_chunks(self.connection, of_org, proposals.c.merge_sha, wanted):
             by_start.setdefault(row.merge_sha[:SHORTEST_HASH], []).append(to_proposal(row))
-        for one in found:
+        for one in changes:
             for hashed in (one.sha, one.head):
                 for proposal in by_start.get((hashed or "")[:SHORTEST_HASH], ()):
                     if _merged_by(proposal, one):
@@ -257,8 +257,8 @@ class CodeGraph:
         self._add(found)
         return found
 
-    def _add(self, found: Iterable[CodeChange]) -> None:
-        self.changes.update((one.id, one) for one in found)
+    def _add(self, changes: Iterable[CodeChange]) -> None:
+        self.changes.update((one.id, one) for one in changes)
 
 
 def split_by_kind(ids: Iterable[str]) -> tuple[list[str], list[str]]:

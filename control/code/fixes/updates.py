@@ -216,8 +216,8 @@ async def _find_status_changes(
     graph = CodeGraph(connection, author.org_id)
     history = await graph.history({one.id: one for each in fixes.values() for one in each}.values())
     status_changes: list[tuple[NamedChange, IssueStatus]] = []
-    found = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
-    in_order = found.where(projects.c.deleted_at.is_(None)).order_by(issues.c.project_id, issues.c.number)
+    statement = SELECT_NAMED.add_columns(issues.c.status, issues.c.decided_status, issues.c.decided_at)
+    in_order = statement.where(projects.c.deleted_at.is_(None)).order_by(issues.c.project_id, issues.c.number)
     for row in await read_in_chunks(connection, in_order, issues.c.id, targets):
         decision = None if row.decided_at is None else StatusDecision(IssueStatus(row.decided_status), row.decided_at)
         verdict = decide_status(history, [one.id for one in fixes.get(row.id, ())], decision)

@@ -99,8 +99,8 @@ async def find_by_external_id(
 ) -> Sequence[StoredLink]:
     """The links of the organization's issues to an item of another system, oldest first."""
     where = (issue_links.c.org_id == org_id) & (issue_links.c.system == item.system)
-    found = sa.select(issue_links).where(where, issue_links.c.external_id == item.external_id)
-    return (await connection.execute(found.order_by(issue_links.c.id).limit(limit))).all()
+    statement = sa.select(issue_links).where(where, issue_links.c.external_id == item.external_id)
+    return (await connection.execute(statement.order_by(issue_links.c.id).limit(limit))).all()
 
 
 async def set_item_state(

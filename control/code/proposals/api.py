@@ -199,8 +199,8 @@ class Proposals(Handlers):
 
         async def fetch(connection: AsyncConnection, before: str | None, limit: int) -> list[ChangeProposal]:
             older = [] if before is None else [proposals.c.id < before]
-            found = sa.select(proposals).where(*conditions, *older).order_by(proposals.c.id.desc()).limit(limit)
-            return await _shown(connection, (await connection.execute(found)).all())
+            statement = sa.select(proposals).where(*conditions, *older).order_by(proposals.c.id.desc()).limit(limit)
+            return await _shown(connection, (await connection.execute(statement)).all())
 
         return await page.read(("proposals", caller.org_id, query), fetch, lambda one: one)
 
@@ -276,6 +276,6 @@ async def _require_issues(connection: AsyncConnection, org_id: str, names: Seque
     return list(found.values())
 
 
-async def _shown(connection: AsyncConnection, found: Sequence[StoredProposal]) -> list[ChangeProposal]:
-    short_ids = await find_short_ids(connection, [one.id for one in found])
-    return [shown_as(ChangeProposal, one, issues=short_ids.get(one.id, [])) for one in found]
+async def _shown(connection: AsyncConnection, stored_proposals: Sequence[StoredProposal]) -> list[ChangeProposal]:
+    short_ids = await find_short_ids(connection, [one.id for one in stored_proposals])
+    return [shown_as(ChangeProposal, one, issues=short_ids.get(one.id, [])) for one in stored_proposals]

@@ -58,14 +58,14 @@ async def find_proposal(
     connection: AsyncConnection, org_id: str, repository: str, number: str
 ) -> StoredProposal | None:
     """The organization's proposal with this number."""
-    found = sa.select(proposals).where(
+    statement = sa.select(proposals).where(
         proposals.c.org_id == org_id, proposals.c.repository == repository, proposals.c.number == number
     )
-    return (await connection.execute(found)).one_or_none()
+    return (await connection.execute(statement)).one_or_none()
 
 
 async def store_proposal(
-    connection: AsyncConnection, org_id: str, known: StoredProposal | None, report: ProposalReport, now: datetime
+    connection: AsyncConnection, org_id: str, stored: StoredProposal | None, report: ProposalReport, now: datetime
 ) -> str:
     """Insert or update a proposal, with the state in the report, and return its id. Values that are not reported are
     not changed.
@@ -85,12 +85,12 @@ async def store_proposal(
     if report.state is ProposalState.MERGED:
         given["merged_at"] = report.merged_at or report.changed_at
     values = without_none(given)
-    if known is not None:
-        if known.state == ProposalState.MERGED:  # the time of the first such report
+    if stored is not None:
+        if stored.state == ProposalState.MERGED:  # the time of the first such report
             del values["merged_at"]
-            await note_merge(connection, known, report)
-        await connection.execute(proposals.update().where(proposals.c.id == known.id).values(values))
-        return str(known.id)
+            await note_merge(connection, stored, report)
+        await connection.execute(proposals.update().where(proposals.c.id == stored.id).values(values))
+        return str(stored.id)
     await _prune(connection, org_id)
     proposal_id = new_id("prp")
     row = {"id": proposal_id, "org_id": org_id, "repository": report.repository, "number": report.number}
@@ -98,10 +98,10 @@ async def store_proposal(
     return proposal_id
 
 
-async def note_merge(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
+async def note_merge(connection: AsyncConnection, stored: StoredProposal, report: ProposalReport) -> bool:
     """Store an earlier merge time of a merged proposal. Returns whether the time has changed."""
     at = report.merged_at or report.changed_at
-    is_later = (proposals.c.id == known.id) & ((proposals.c.merged_at > at) | proposals.c.merged_at.is_(None))
+    is_later = (proposals.c.id == stored.id) & ((proposals.c.merged_at > at) | proposals.c.merged_at.is_(None))
     return (await connection.execute(proposals.update().where(is_later).values(merged_at=at))).rowcount > 0
 
 
@@ -126,10 +126,10 @@ async def link_issues(
 async def find_linked(connection: AsyncConnection, proposal_id: str) -> list[NamedIssue]:
     """The issues of a proposal."""
     of_proposal = proposal_issues.c.issue_id == issues.c.id
-    found = SELECT_NAMED.join(proposal_issues, of_proposal).where(
+    statement = SELECT_NAMED.join(proposal_issues, of_proposal).where(
         proposal_issues.c.proposal_id == proposal_id, projects.c.deleted_at.is_(None)
     )
-    return [named_issue(row) for row in await connection.execute(found)]
+    return [named_issue(row) for row in await connection.execute(statement)]
 
 
 async def supersede_others(
@@ -145,8 +145,8 @@ async def supersede_others(
     )
     of_issues = sa.exists().where(proposal_issues.c.proposal_id == proposals.c.id, proposal_issues.c.issue_id.in_(same))
     is_open = (proposals.c.org_id == org_id) & (proposals.c.state == ProposalState.OPEN.value)
-    found = sa.select(proposals).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
-    others = (await connection.execute(found.limit(MAX_SUPERSEDED))).all()
+    statement = sa.select(proposals).where(is_open, of_issues, proposals.c.id != proposal_id).order_by(proposals.c.id)
+    others = (await connection.execute(statement.limit(MAX_SUPERSEDED))).all()
     if others:
         await supersede(connection, [one.id for one in others], now)
     return others
@@ -161,14 +161,14 @@ async def supersede(connection: AsyncConnection, proposal_ids: Collection[str], 
 async def has_merged_rival(connection: AsyncConnection, proposal_id: str, since: datetime) -> bool:
     """Whether another proposal for one of the same issues was merged after this time."""
     own, other = proposal_issues.alias(), proposal_issues.alias()
-    found = (
+    statement = (
         sa.select(proposals.c.id)
         .join_from(own, other, other.c.issue_id == own.c.issue_id)
         .join(proposals, proposals.c.id == other.c.proposal_id)
         .where(own.c.proposal_id == proposal_id, proposals.c.id != proposal_id)
         .where(proposals.c.state == ProposalState.MERGED.value, proposals.c.changed_at > since)
     )
-    return await connection.scalar(found.limit(1)) is not None
+    return await connection.scalar(statement.limit(1)) is not None
 
 
 async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) -> bool:
@@ -176,13 +176,13 @@ async def has_unresolved_issue(connection: AsyncConnection, proposal_id: str) ->
     merged.
     """
     target = issues.alias()
-    found = (
+    statement = (
         sa.select(target.c.id)
         .join_from(proposal_issues, issues, issues.c.id == proposal_issues.c.issue_id)
         .join(target, target.c.id == sa.func.coalesce(issues.c.merged_into, issues.c.id))
         .where(proposal_issues.c.proposal_id == proposal_id, target.c.status != IssueStatus.RESOLVED.value)
     )
-    return await connection.scalar(found.limit(1)) is not None
+    return await connection.scalar(statement.limit(1)) is not None
 
 
 _ISSUES_OF_PROPOSALS: Final = (
@@ -195,8 +195,8 @@ _ISSUES_OF_PROPOSALS: Final = (
 
 def of_issue(issue: ShortId) -> sa.ColumnElement[bool]:
     """The condition that a proposal fixes the issue."""
-    found = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
-    return proposals.c.id.in_(found.with_only_columns(proposal_issues.c.proposal_id))
+    statement = _ISSUES_OF_PROPOSALS.where(projects.c.slug == issue.project_slug, issues.c.number == issue.number)
+    return proposals.c.id.in_(statement.with_only_columns(proposal_issues.c.proposal_id))
 
 
 async def find_short_ids(connection: AsyncConnection, proposal_ids: Sequence[str]) -> dict[str, list[str]]:
@@ -270,35 +270,35 @@ async def find_listed(connection: AsyncConnection, org_id: str, names: Sequence[
     return dict((await find_named(connection, org_id, [References(short_ids=tuple(names))])).by_name)
 
 
-def _is_news(known: StoredProposal, report: ProposalReport) -> bool:
+def _is_news(stored: StoredProposal, report: ProposalReport) -> bool:
     """Whether the report is newer than what is known: platforms deliver out of order. A report of the same time counts
     if its state differs, because the platform's clock may only have whole seconds.
     """
-    if known.state == ProposalState.MERGED and report.state is not ProposalState.MERGED:
+    if stored.state == ProposalState.MERGED and report.state is not ProposalState.MERGED:
         return False
-    if report.changed_at != known.changed_at:
-        return bool(report.changed_at > known.changed_at)
-    return known.state not in (report.state, ProposalState.SUPERSEDED)
+    if report.changed_at != stored.changed_at:
+        return bool(report.changed_at > stored.changed_at)
+    return stored.state not in (report.state, ProposalState.SUPERSEDED)
 
 
-async def _stays_superseded(connection: AsyncConnection, known: StoredProposal, report: ProposalReport) -> bool:
+async def _stays_superseded(connection: AsyncConnection, stored: StoredProposal, report: ProposalReport) -> bool:
     """Whether a proposal that its platform reports as open is still superseded. It is open again once one of its issues
     is unresolved again.
     """
-    if report.state is not ProposalState.OPEN or known.state != ProposalState.SUPERSEDED:
+    if report.state is not ProposalState.OPEN or stored.state != ProposalState.SUPERSEDED:
         return False
-    return not await has_unresolved_issue(connection, known.id)
+    return not await has_unresolved_issue(connection, stored.id)
 
 
 async def _was_superseded(
-    connection: AsyncConnection, proposal_id: str, known: StoredProposal | None, report: ProposalReport
+    connection: AsyncConnection, proposal_id: str, stored: StoredProposal | None, report: ProposalReport
 ) -> bool:
     """Whether another proposal for the same issues was merged before this report arrived, but after its time. If the
     report is the first one, a merge after the proposal was opened counts too, unless an issue is unresolved now.
     """
     if await has_merged_rival(connection, proposal_id, report.changed_at):
         return True
-    if known is not None or report.opened_at is None:
+    if stored is not None or report.opened_at is None:
         return False
     return await has_merged_rival(connection, proposal_id, report.opened_at) and not await has_unresolved_issue(
         connection, proposal_id
@@ -306,13 +306,13 @@ async def _was_superseded(
 
 
 async def _report_again(
-    connection: AsyncConnection, author: Author, known: StoredProposal, report: ProposalReport
+    connection: AsyncConnection, author: Author, stored: StoredProposal, report: ProposalReport
 ) -> ReportedProposal:
     """Take only the merge time from an older report."""
     update = IssueUpdate([], [])
-    if known.state == report.state == ProposalState.MERGED and await note_merge(connection, known, report):
-        update = await update_issues(connection, author, [known.id])
-    return ReportedProposal(known, False, False, False, *update, [])
+    if stored.state == report.state == ProposalState.MERGED and await note_merge(connection, stored, report):
+        update = await update_issues(connection, author, [stored.id])
+    return ReportedProposal(stored, False, False, False, *update, [])
 
 
 async def _store_references(

@@ -178,8 +178,8 @@ async def _find(connection: AsyncConnection, org_id: str, release_id: str) -> An
     return found
 
 
-async def _shown(connection: AsyncConnection, found: Sequence[Any]) -> list[Release]:
-    release_ids = [one.id for one in found]
+async def _shown(connection: AsyncConnection, rows: Sequence[Any]) -> list[Release]:
+    release_ids = [one.id for one in rows]
     counts = await count_release_commits(connection, release_ids)
     projects = await find_projects_of(connection, release_ids)
     return [
@@ -189,5 +189,5 @@ async def _shown(connection: AsyncConnection, found: Sequence[Any]) -> list[Rele
             projects=[shown_as(ReleaseInProject, each) for each in projects.get(one.id, ())],
             commits=counts.get(one.id, 0),
         )
-        for one in found
+        for one in rows
     ]

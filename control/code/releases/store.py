@@ -110,36 +110,36 @@ async def list_releases(
 
 async def find_projects_of(connection: AsyncConnection, release_ids: Sequence[str]) -> dict[str, list[Any]]:
     """The projects of releases (`slug`, `first_seen`), by release, in the order of slugs."""
-    found = (
+    statement = (
         sa.select(release_projects.c.release_id, projects.c.slug, release_projects.c.first_seen)
         .join_from(release_projects, projects, projects.c.id == release_projects.c.project_id)
         .where(release_projects.c.release_id.in_(release_ids), projects.c.deleted_at.is_(None))
         .order_by(projects.c.slug)
     )
     by_release: dict[str, list[Any]] = {}
-    for row in await connection.execute(found):
+    for row in await connection.execute(statement):
         by_release.setdefault(row.release_id, []).append(row)
     return by_release
 
 
 async def list_project_ids(connection: AsyncConnection, release_id: str) -> list[int]:
     """The ids of the projects that have the release."""
-    found = sa.select(release_projects.c.project_id).where(release_projects.c.release_id == release_id)
-    return list((await connection.execute(found.order_by(release_projects.c.project_id))).scalars())
+    statement = sa.select(release_projects.c.project_id).where(release_projects.c.release_id == release_id)
+    return list((await connection.execute(statement.order_by(release_projects.c.project_id))).scalars())
 
 
 async def find_issues_of_release(
     connection: AsyncConnection, release_id: str, project_ids: Collection[int]
 ) -> list[str]:
     """The issues of the projects that commits of the release name as fixed; at most MAX_NAMED."""
-    found = (
+    statement = (
         sa.select(commit_issues.c.issue_id)
         .distinct()
         .join_from(release_commits, commit_issues, commit_issues.c.commit_id == release_commits.c.commit_id)
         .where(release_commits.c.release_id == release_id, commit_issues.c.project_id.in_(list(project_ids)))
         .order_by(commit_issues.c.issue_id)
     )
-    return list((await connection.execute(found.limit(MAX_NAMED))).scalars())
+    return list((await connection.execute(statement.limit(MAX_NAMED))).scalars())
 
 
 async def _prune(connection: AsyncConnection, org_id: str) -> None:

@@ -94,14 +94,14 @@ async def _of_release(connection: AsyncConnection, org_id: str, version: str, pr
 
     before = release_commits.alias()
     known = sa.exists().where(before.c.release_id == named(previous), before.c.commit_id == commits.c.id)
-    found = (
+    statement = (
         sa.select(commits.c.id)
         .join_from(release_commits, commits, commits.c.id == release_commits.c.commit_id)
         .where(release_commits.c.release_id == named(version), ~known)
         .order_by(release_commits.c.position)
         .limit(MAX_COMMITS + 1)
     )
-    return list((await connection.execute(found)).scalars())
+    return list((await connection.execute(statement)).scalars())
 
 
 async def _of_time(connection: AsyncConnection, org_id: str, issue: IssueRecord) -> list[str]:
@@ -117,13 +117,13 @@ async def _of_time(connection: AsyncConnection, org_id: str, issue: IssueRecord)
     repositories = list((await connection.execute(names.limit(MAX_REPOSITORIES))).scalars())
     if not repositories:
         return []
-    found = sa.select(commits.c.id).where(
+    statement = sa.select(commits.c.id).where(
         commits.c.org_id == org_id,
         commits.c.repository.in_(repositories),
         commits.c.authored_at >= issue.first_seen - WINDOW,
         commits.c.authored_at <= issue.first_seen,
     )
-    newest_first = found.order_by(commits.c.authored_at.desc(), commits.c.id.desc()).limit(MAX_COMMITS + 1)
+    newest_first = statement.order_by(commits.c.authored_at.desc(), commits.c.id.desc()).limit(MAX_COMMITS + 1)
     return list((await connection.execute(newest_first)).scalars())
 
 

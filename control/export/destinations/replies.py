@@ -145,9 +145,9 @@ def failed(reply: HttpReply, *, region: str = "", has_condition: bool = False) -
 
 
 def _by_status(reply: HttpReply, code: str) -> str:
-    known = _STATUSES.get(reply.status)
-    if known is not None:
-        return known
+    detail = _STATUSES.get(reply.status)
+    if detail is not None:
+        return detail
     if reply.status >= 500:
         return _FAILED
     return f"The store refused the object with status {reply.status}{f' ({code})' if code else ''}."

@@ -84,8 +84,8 @@ class IssueRollups:
 
 async def _find_unnumbered(connection: AsyncConnection, org_id: str, limit: int) -> list[str]:
     where = (issues.c.org_id == org_id) & issues.c.change_number.is_(None)
-    found = sa.select(issues.c.id).where(where).order_by(issues.c.updated_at, issues.c.id).limit(limit)
-    return list((await connection.execute(found)).scalars())
+    statement = sa.select(issues.c.id).where(where).order_by(issues.c.updated_at, issues.c.id).limit(limit)
+    return list((await connection.execute(statement)).scalars())
 
 
 async def _number_some(connection: AsyncConnection, org_id: str) -> None:

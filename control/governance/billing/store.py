@@ -75,8 +75,12 @@ async def find_by_organization(connection: AsyncConnection, org_id: str) -> Stor
 
 
 async def _find(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> StoredSubscription | None:
-    found = sa.select(*_COLUMNS).join(organizations, organizations.c.id == subscriptions.c.org_id)
-    row = (await connection.execute(found.where(where, organizations.c.deleted_at.is_(None)))).mappings().one_or_none()
+    statement = sa.select(*_COLUMNS).join(organizations, organizations.c.id == subscriptions.c.org_id)
+    row = (
+        (await connection.execute(statement.where(where, organizations.c.deleted_at.is_(None))))
+        .mappings()
+        .one_or_none()
+    )
     if row is None:
         return None
     histories = msgspec.convert(row["histories"] or {}, dict[str, History])

@@ -52,13 +52,13 @@ async def record_in_all_orgs(
     """Record an event about a user in every organization that the user is a member of. `actor_for` gets each
     organization's id.
     """
-    found = (
+    statement = (
         sa.select(memberships.c.org_id)
         .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
         .where(memberships.c.principal_id == user_id, organizations.c.deleted_at.is_(None))
         .order_by(memberships.c.org_id)
     )
-    for org_id in (await connection.scalars(found)).all():
+    for org_id in (await connection.scalars(statement)).all():
         await record(connection, actor_for(org_id), action, user_id, data, request_id)
 
 

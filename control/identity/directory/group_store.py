@@ -35,15 +35,15 @@ _GROUPS: Final = sa.select(*(scim_groups.c[name] for name in ProvisionedGroup.__
 
 async def find(connection: AsyncConnection, org_id: str, group_id: str) -> ProvisionedGroup | None:
     """The group with this id."""
-    found = _GROUPS.where(scim_groups.c.org_id == org_id, scim_groups.c.id == group_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = _GROUPS.where(scim_groups.c.org_id == org_id, scim_groups.c.id == group_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else ProvisionedGroup(**row)
 
 
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
     """The number of groups of the organization, or (`where`) of the matching groups."""
-    found = sa.select(sa.func.count()).select_from(scim_groups).where(scim_groups.c.org_id == org_id)
-    return await connection.scalar(found if where is None else found.where(where)) or 0
+    statement = sa.select(sa.func.count()).select_from(scim_groups).where(scim_groups.c.org_id == org_id)
+    return await connection.scalar(statement if where is None else statement.where(where)) or 0
 
 
 async def list_groups(connection: AsyncConnection, page: sa.Select[Any]) -> list[ProvisionedGroup]:
@@ -72,8 +72,8 @@ async def delete(connection: AsyncConnection, group_id: str) -> None:
 
 async def list_member_ids(connection: AsyncConnection, group_id: str) -> set[str]:
     """The ids of the users in the group."""
-    found = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
-    return set((await connection.scalars(found)).all())
+    statement = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
+    return set((await connection.scalars(statement)).all())
 
 
 async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -> dict[str, int]:
@@ -86,8 +86,8 @@ async def count_members(connection: AsyncConnection, group_ids: Sequence[str]) -
 
 async def find_members(connection: AsyncConnection, group_id: str, user_ids: Collection[str]) -> set[str]:
     """The ids among `user_ids` that are in the group."""
-    known = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
-    return {row.user_id for row in await rows_of(connection, known, scim_group_members.c.user_id, user_ids)}
+    statement = sa.select(scim_group_members.c.user_id).where(scim_group_members.c.group_id == group_id)
+    return {row.user_id for row in await rows_of(connection, statement, scim_group_members.c.user_id, user_ids)}
 
 
 async def add_members(connection: AsyncConnection, group: ProvisionedGroup, user_ids: Collection[str]) -> None:
@@ -109,8 +109,8 @@ async def remove_members(connection: AsyncConnection, group_id: str, user_ids: C
 
 async def list_group_ids(connection: AsyncConnection, user_id: str) -> set[str]:
     """The ids of the groups that the user is in."""
-    found = sa.select(scim_group_members.c.group_id).where(scim_group_members.c.user_id == user_id)
-    return set((await connection.scalars(found)).all())
+    statement = sa.select(scim_group_members.c.group_id).where(scim_group_members.c.user_id == user_id)
+    return set((await connection.scalars(statement)).all())
 
 
 async def touch(connection: AsyncConnection, group_ids: Collection[str], now: datetime) -> None:

@@ -111,14 +111,14 @@ async def rows_of(
 
 async def find_existing(connection: AsyncConnection, org_id: str, user_ids: Collection[str]) -> set[str]:
     """The ids among `user_ids` that belong to users of the organization."""
-    known = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id)
-    return {row.id for row in await rows_of(connection, known, scim_users.c.id, user_ids)}
+    statement = sa.select(scim_users.c.id).where(scim_users.c.org_id == org_id)
+    return {row.id for row in await rows_of(connection, statement, scim_users.c.id, user_ids)}
 
 
 async def count(connection: AsyncConnection, org_id: str, where: sa.ColumnElement[bool] | None = None) -> int:
     """The number of users of the organization, or (`where`) of the matching users."""
-    found = sa.select(sa.func.count()).select_from(scim_users).where(scim_users.c.org_id == org_id)
-    return await connection.scalar(found if where is None else found.where(where)) or 0
+    statement = sa.select(sa.func.count()).select_from(scim_users).where(scim_users.c.org_id == org_id)
+    return await connection.scalar(statement if where is None else statement.where(where)) or 0
 
 
 async def list_ids(connection: AsyncConnection, page: sa.Select[Any]) -> list[str]:
@@ -172,10 +172,10 @@ async def update(
 
 async def list_addresses(connection: AsyncConnection, user_id: str) -> list[str]:
     """The user's addresses, folded."""
-    found = sa.select(scim_user_emails.c.value).where(
+    statement = sa.select(scim_user_emails.c.value).where(
         scim_user_emails.c.user_id == user_id, scim_user_emails.c.value.is_not(None)
     )
-    return list((await connection.scalars(found.order_by(scim_user_emails.c.position))).all())
+    return list((await connection.scalars(statement.order_by(scim_user_emails.c.position))).all())
 
 
 async def set_principal(connection: AsyncConnection, user_id: str, principal_id: str, *, owns_account: bool) -> None:
@@ -208,12 +208,12 @@ async def list_groups_of(connection: AsyncConnection, user_ids: Collection[str])
     """The groups of these users, by user, in the order of the groups' creation."""
     groups: dict[str, list[GroupOfUser]] = {one: [] for one in user_ids}
     columns = (scim_groups.c.id, scim_groups.c.display_name, scim_groups.c.external_id)
-    found = (
+    statement = (
         sa.select(*columns, scim_group_members.c.user_id)
         .join(scim_groups, scim_groups.c.id == scim_group_members.c.group_id)
         .order_by(scim_group_members.c.user_id, scim_groups.c.id)
     )
-    for row in await rows_of(connection, found, scim_group_members.c.user_id, user_ids):
+    for row in await rows_of(connection, statement, scim_group_members.c.user_id, user_ids):
         groups[row.user_id].append(GroupOfUser(row.id, row.display_name, row.external_id))
     return groups
 

@@ -221,12 +221,12 @@ async def _require_invitable(connection: AsyncConnection, caller: AuthorizationC
 
 async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
     """Raises Conflict if a user of the organization has this address. At most one user has."""
-    found = (
+    statement = (
         sa.select(users.c.principal_id)
         .join_from(users, memberships, memberships.c.principal_id == users.c.principal_id)
         .where(users.c.email == normalize_email(email), memberships.c.org_id == org_id)
     )
-    if await connection.scalar(found) is not None:
+    if await connection.scalar(statement) is not None:
         raise Conflict("The organization already has a member with this e-mail address.")
 
 
@@ -274,12 +274,12 @@ async def find_open_invitation(connection: AsyncConnection, secret: str, now: da
     """The invitation with this secret, if it is open and its inviter may still grant its role. Otherwise None."""
     if not is_token(secret, INVITATION_PREFIX):
         return None
-    found = (
+    statement = (
         sa.select(invitations)
         .join_from(invitations, organizations, organizations.c.id == invitations.c.org_id)
         .where(invitations.c.hash == hash_secret(secret), is_open_invitation(now), organizations.c.deleted_at.is_(None))
     )
-    row = (await connection.execute(found)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
     return row if row is not None and await _inviter_still_entitled(connection, row) else None
 
 

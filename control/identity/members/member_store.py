@@ -119,14 +119,14 @@ async def list_organizations(
     connection: AsyncConnection, principal_id: str, limit: int
 ) -> list[tuple[StoredOrganization, Role]]:
     """At most `limit` organizations that the principal is a member of, by slug, each with the principal's role."""
-    found = (
+    statement = (
         sa.select(organizations, memberships.c.role)
         .join_from(memberships, organizations, organizations.c.id == memberships.c.org_id)
         .where(memberships.c.principal_id == principal_id, organizations.c.deleted_at.is_(None))
         .order_by(organizations.c.slug)
         .limit(limit)
     )
-    rows = (await connection.execute(found)).mappings()
+    rows = (await connection.execute(statement)).mappings()
     return [
         (StoredOrganization(**{name: row[name] for name in StoredOrganization.__slots__}), Role(row["role"]))
         for row in rows
@@ -279,14 +279,14 @@ async def _count_machines(
     connection: AsyncConnection, org_id: str, principal_ids: sa.Select[tuple[str]] | None = None
 ) -> int:
     """The number of agents and services in the organization, among these principals or (None) all."""
-    found = (
+    statement = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
         .where(memberships.c.org_id == org_id, principals.c.kind != PrincipalKind.USER.value)
     )
     if principal_ids is not None:
-        found = found.where(memberships.c.principal_id.in_(principal_ids))
-    return await connection.scalar(found) or 0
+        statement = statement.where(memberships.c.principal_id.in_(principal_ids))
+    return await connection.scalar(statement) or 0
 
 
 async def _require_other_administrators(
@@ -321,7 +321,7 @@ async def has_other_administrators(
 
 async def _count_others(connection: AsyncConnection, org_id: str, member: StoredMember, roles: list[Role]) -> int:
     """The number of other users who have one of the roles, are not disabled, and can authenticate."""
-    found = (
+    statement = (
         sa.select(sa.func.count())
         .select_from(memberships.join(principals, principals.c.id == memberships.c.principal_id))
         .where(
@@ -333,7 +333,7 @@ async def _count_others(connection: AsyncConnection, org_id: str, member: Stored
             _can_authenticate(org_id, organization_store.now()),
         )
     )
-    return await connection.scalar(found) or 0
+    return await connection.scalar(statement) or 0
 
 
 def _can_authenticate(org_id: str, now: datetime) -> sa.ColumnElement[bool]:

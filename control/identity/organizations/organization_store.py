@@ -136,8 +136,8 @@ async def find_first_organization(connection: AsyncConnection) -> StoredOrganiza
 
 async def _find_organization(connection: AsyncConnection, where: sa.ColumnElement[bool]) -> StoredOrganization | None:
     columns = [organizations.c[name] for name in StoredOrganization.__slots__]
-    found = sa.select(*columns).where(where, organizations.c.deleted_at.is_(None))
-    row = (await connection.execute(found.order_by(organizations.c.created_at).limit(1))).mappings().one_or_none()
+    statement = sa.select(*columns).where(where, organizations.c.deleted_at.is_(None))
+    row = (await connection.execute(statement.order_by(organizations.c.created_at).limit(1))).mappings().one_or_none()
     return None if row is None else StoredOrganization(**row)
 
 
@@ -182,8 +182,8 @@ async def create_project(
 
 async def find_project(connection: AsyncConnection, org_id: str, slug: str) -> StoredProject | None:
     """The organization's project with this slug."""
-    found = sa.select(*_project_columns()).where(_live_project(org_id), projects.c.slug == slug)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(*_project_columns()).where(_live_project(org_id), projects.c.slug == slug)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _project(row)
 
 

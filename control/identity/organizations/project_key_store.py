@@ -107,8 +107,8 @@ async def set_key_rate(connection: AsyncConnection, org_id: str, key_id: str, ra
 
 async def check_key_limit(connection: AsyncConnection, project_id: int, max_keys: int) -> None:
     """Raises Conflict if the project has `max_keys` active keys."""
-    found = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, active_at(now()))
-    if (await connection.scalar(found) or 0) >= max_keys:
+    statement = sa.select(sa.func.count()).where(project_keys.c.project_id == project_id, active_at(now()))
+    if (await connection.scalar(statement) or 0) >= max_keys:
         raise Conflict(f"A project can have at most {max_keys} active keys. Revoke some first.")
 
 
@@ -120,8 +120,8 @@ async def list_keys_with_rate(connection: AsyncConnection, org_id: str, limit: i
 
 async def _list(connection: AsyncConnection, where: sa.ColumnElement[bool], limit: int) -> list[StoredProjectKey]:
     columns = [project_keys.c[name] for name in StoredProjectKey.__slots__]
-    found = sa.select(*columns).where(where).order_by(project_keys.c.id.desc()).limit(limit)
-    return [StoredProjectKey(**row) for row in (await connection.execute(found)).mappings()]
+    statement = sa.select(*columns).where(where).order_by(project_keys.c.id.desc()).limit(limit)
+    return [StoredProjectKey(**row) for row in (await connection.execute(statement)).mappings()]
 
 
 def _validate_rate(rate: int | None) -> int | None:

@@ -230,8 +230,8 @@ class DirectoryOptions(Handlers):
 
 async def find_successor(connection: AsyncConnection, org_id: str) -> str | None:
     """The id of the successor, who gets the agents and services of users whom the directory removes. None: retired."""
-    found = sa.select(scim_settings.c.successor_id).where(scim_settings.c.org_id == org_id)
-    successor: str | None = await connection.scalar(found)
+    statement = sa.select(scim_settings.c.successor_id).where(scim_settings.c.org_id == org_id)
+    successor: str | None = await connection.scalar(statement)
     return successor
 
 

@@ -169,10 +169,10 @@ class ScimTokens(Handlers):
 
 async def _find(transaction: Transaction, token_id: str) -> sa.Row[Any]:
     """The row of the organization's token, valid or not. Raises NotFound."""
-    found = sa.select(scim_tokens).where(
+    statement = sa.select(scim_tokens).where(
         scim_tokens.c.org_id == transaction.caller.org_id, scim_tokens.c.id == token_id
     )
-    row = (await transaction.connection.execute(found)).one_or_none()
+    row = (await transaction.connection.execute(statement)).one_or_none()
     if row is None:
         raise NotFound
     return row
@@ -196,12 +196,12 @@ async def find_accepted(
     connection: AsyncConnection, which: sa.ColumnElement[bool], now: datetime
 ) -> sa.Row[Any] | None:
     """The row of the token, with the `slug` of its organization. None if it has expired, or is revoked or unknown."""
-    found = (
+    statement = (
         sa.select(scim_tokens, organizations.c.slug)
         .join(organizations, organizations.c.id == scim_tokens.c.org_id)
         .where(which, organizations.c.deleted_at.is_(None), *_is_valid(to_milliseconds(now)))
     )
-    return (await connection.execute(found)).one_or_none()
+    return (await connection.execute(statement)).one_or_none()
 
 
 def _is_valid(now: datetime) -> list[sa.ColumnElement[bool]]:

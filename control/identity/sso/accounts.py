@@ -90,7 +90,7 @@ class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
 
 async def find_account(
     connection: AsyncConnection,
-    found: ConnectionOfOrganization,
+    sso: ConnectionOfOrganization,
     subject: str,
     profile: mapping.Profile,
     link_principal_id: str | None,
@@ -98,22 +98,22 @@ async def find_account(
     """The account of a subject. `link_principal_id`: the account that has asked to be linked to the subject. Raises
     LoginRefused.
     """
-    identity = await identities.find_identity(connection, found.connection.id, subject)
+    identity = await identities.find_identity(connection, sso.connection.id, subject)
     if link_principal_id is not None:
-        return await _find_requested(connection, found.connection, identity, link_principal_id)
+        return await _find_requested(connection, sso.connection, identity, link_principal_id)
     if identity is not None:
         user = await user_store.get_user(connection, identity.principal_id)
         return FoundAccount(_require_active(user), identity)
-    provisioned = await find_provisioned(connection, found.connection, subject, profile)
+    provisioned = await find_provisioned(connection, sso.connection, subject, profile)
     if provisioned is not None:
         return FoundAccount(_require_active(provisioned))
-    existing = await user_store.find_in_organization(connection, profile.email, found.org_slug)
+    existing = await user_store.find_in_organization(connection, profile.email, sso.org_slug)
     if existing is not None:
-        await require_linkable(connection, found.connection, existing, profile)
+        await require_linkable(connection, sso.connection, existing, profile)
         return FoundAccount(_require_active(existing))
     try:
         user = await user_store.create_user(
-            connection, profile.email, profile.name, None, home_org_id=found.connection.org_id
+            connection, profile.email, profile.name, None, home_org_id=sso.connection.org_id
         )
     except EmailTaken:
         raise _account_exists(profile) from None

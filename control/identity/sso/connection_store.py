@@ -159,10 +159,10 @@ def alternates_of(secret_box: SecretBox, connection: StoredConnection) -> list[s
 
 async def find_connection(connection: AsyncConnection, org_id: str, protocol: Protocol) -> StoredConnection | None:
     """The organization's connection of this protocol."""
-    found = sa.select(sso_connections).where(
+    statement = sa.select(sso_connections).where(
         sso_connections.c.org_id == org_id, sso_connections.c.protocol == protocol.value
     )
-    row = (await connection.execute(found)).mappings().one_or_none()
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _connection(row)
 
 
@@ -176,15 +176,17 @@ async def find_by_slug(
     connection: AsyncConnection, org_slug: str, protocol: Protocol
 ) -> ConnectionOfOrganization | None:
     """The connection, enabled or not, unless its organization is deleted."""
-    found = _LIVE.where(organizations.c.slug == org_slug, sso_connections.c.protocol == protocol.value)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = _LIVE.where(organizations.c.slug == org_slug, sso_connections.c.protocol == protocol.value)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else ConnectionOfOrganization(_connection(row), row["slug"])
 
 
 async def list_connections(connection: AsyncConnection, org_id: str) -> list[StoredConnection]:
     """The connections of the organization, by protocol: at most two."""
-    found = sa.select(sso_connections).where(sso_connections.c.org_id == org_id).order_by(sso_connections.c.protocol)
-    return [_connection(row) for row in (await connection.execute(found)).mappings()]
+    statement = (
+        sa.select(sso_connections).where(sso_connections.c.org_id == org_id).order_by(sso_connections.c.protocol)
+    )
+    return [_connection(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def store(

@@ -121,8 +121,8 @@ class Domains(Handlers):
     @route("GET", PATH, bearer(Scope.SSO_READ))
     async def list_sso_domains(self, caller: AuthorizationContext, connection: AsyncConnection) -> DomainList:
         """List the domains of the organization."""
-        found = DOMAINS.rows.where(sso_domains.c.org_id == caller.org_id).order_by(sso_domains.c.domain)
-        return DomainList([DOMAINS.body(row, caller) for row in await connection.execute(found)])
+        statement = DOMAINS.rows.where(sso_domains.c.org_id == caller.org_id).order_by(sso_domains.c.domain)
+        return DomainList([DOMAINS.body(row, caller) for row in await connection.execute(statement)])
 
     @route("POST", PATH, _WRITE, status=201, errors=(409,), example={"domain": "example.com"})
     async def add_sso_domain(self, body: NewDomain, transaction: Transaction) -> Domain:
@@ -171,8 +171,8 @@ class Domains(Handlers):
 
 async def find_domain(connection: AsyncConnection, org_id: str, domain: str) -> sa.Row[Any] | None:
     """The row of the organization's domain with this name. `verified_at` None: the domain is not proven yet."""
-    found = sa.select(sso_domains).where(sso_domains.c.org_id == org_id, sso_domains.c.domain == domain)
-    return (await connection.execute(found)).one_or_none()
+    statement = sa.select(sso_domains).where(sso_domains.c.org_id == org_id, sso_domains.c.domain == domain)
+    return (await connection.execute(statement)).one_or_none()
 
 
 async def is_domain_verified(connection: AsyncConnection, org_id: str, domain: str) -> bool:

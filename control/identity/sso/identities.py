@@ -61,7 +61,7 @@ async def find_identity_of_account(
 
 async def links_owner(connection: AsyncConnection, connection_id: str) -> bool:
     """Whether a subject of the connection is linked to an owner."""
-    found = (
+    statement = (
         sa.select(sso_identities.c.id)
         .join(
             memberships,
@@ -71,7 +71,7 @@ async def links_owner(connection: AsyncConnection, connection_id: str) -> bool:
         .where(sso_identities.c.connection_id == connection_id, memberships.c.role == Role.OWNER.value)
         .limit(1)
     )
-    return await connection.scalar(found) is not None
+    return await connection.scalar(statement) is not None
 
 
 async def list_identities(

@@ -53,12 +53,12 @@ class SsoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 
 async def load_options(connection: AsyncConnection, org_id: str) -> SsoSettings:
     """The settings of the organization."""
-    found = (
+    statement = (
         sa.select(sso_settings.c.mfa_trust, sso_settings.c.personal_tokens, organizations.c.break_glass_id)
         .select_from(organizations.outerjoin(sso_settings, sso_settings.c.org_id == organizations.c.id))
         .where(organizations.c.id == org_id)
     )
-    row = (await connection.execute(found)).one()
+    row = (await connection.execute(statement)).one()
     if row.mfa_trust is None:
         return SsoSettings(break_glass_principal_id=row.break_glass_id)
     return SsoSettings(MfaTrust(row.mfa_trust), row.personal_tokens, row.break_glass_id)

@@ -94,11 +94,11 @@ async def remember_address(connection: AsyncConnection, principal_id: str, addre
 async def are_known_addresses(connection: AsyncConnection, addresses: Mapping[str, str], now: datetime) -> bool:
     """Whether each account (`addresses`: id to hash of the address) has logged in from its address. False for none."""
     columns = login_addresses.c
-    found = sa.select(sa.func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         sa.tuple_(columns.principal_id, columns.address).in_(list(addresses.items())),
         columns.used_at > to_milliseconds(now) - KEPT_FOR,
     )
-    return await connection.scalar(found) == len(addresses) > 0
+    return await connection.scalar(statement) == len(addresses) > 0
 
 
 async def _delete_addresses(connection: AsyncConnection, found: sa.Select[tuple[str, str]]) -> None:

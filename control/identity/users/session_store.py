@@ -152,7 +152,7 @@ async def end_all(
 async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tuple[Any, ...]] | None:
     if not is_token(refresh_token, REFRESH_PREFIX):
         return None
-    found = (
+    statement = (
         sa.select(
             refresh_tokens.c.used_at,
             refresh_tokens.c.expires_at,
@@ -166,7 +166,7 @@ async def _token(connection: AsyncConnection, refresh_token: str) -> sa.Row[*tup
         .join_from(refresh_tokens, sessions, sessions.c.id == refresh_tokens.c.session_id)
         .where(refresh_tokens.c.hash == hash_secret(refresh_token))
     )
-    return (await connection.execute(found)).one_or_none()
+    return (await connection.execute(statement)).one_or_none()
 
 
 def _session(row: sa.Row[*tuple[Any, ...]]) -> Session:
@@ -204,14 +204,14 @@ async def requires_sso(connection: AsyncConnection, org_id: str) -> bool:
 
 async def blocks_user_tokens(connection: AsyncConnection, org_id: str) -> bool:
     """Whether access tokens of users do not work, because the organization requires single sign-on for these too."""
-    found = sa.select(organizations.c.user_tokens_blocked).where(organizations.c.id == org_id)
-    return bool(await connection.scalar(found))
+    statement = sa.select(organizations.c.user_tokens_blocked).where(organizations.c.id == org_id)
+    return bool(await connection.scalar(statement))
 
 
 async def find_break_glass(connection: AsyncConnection, org_id: str, *, besides: str = "") -> str | None:
     """The owner who may log in with a password, other than `besides`. None if no such owner has a password."""
     chosen = sa.select(organizations.c.break_glass_id).where(organizations.c.id == org_id).scalar_subquery()
-    found = (
+    statement = (
         sa.select(memberships.c.principal_id)
         .join(principals, principals.c.id == memberships.c.principal_id)
         .join(users, users.c.principal_id == memberships.c.principal_id)
@@ -229,7 +229,7 @@ async def find_break_glass(connection: AsyncConnection, org_id: str, *, besides:
         )
         .limit(1)
     )
-    owner: str | None = await connection.scalar(found)
+    owner: str | None = await connection.scalar(statement)
     return owner
 
 

@@ -125,14 +125,14 @@ async def find_verified(connection: AsyncConnection, email: str) -> User | None:
 
 async def find_in_organization(connection: AsyncConnection, email: str, org_slug: str) -> User | None:
     """The account with this address that is a member of the organization. There is at most one."""
-    found = (
+    statement = (
         _USERS.join(memberships, memberships.c.principal_id == users.c.principal_id)
         .join(organizations, organizations.c.id == memberships.c.org_id)
         .where(users.c.email == normalize_email(email), organizations.c.slug == org_slug)
         .order_by(users.c.email_verified.desc(), users.c.principal_id)
         .limit(1)
     )
-    return await _load_user(connection, found)
+    return await _load_user(connection, statement)
 
 
 async def list_accounts(connection: AsyncConnection, email: str) -> list[User]:
@@ -140,20 +140,20 @@ async def list_accounts(connection: AsyncConnection, email: str) -> list[User]:
     MAX_ACCOUNTS.
     """
     is_open = users.c.email_verified | users.c.home_org_id.is_not(None)
-    found = (
+    statement = (
         _USERS.where(users.c.email == normalize_email(email), is_open)
         .order_by(users.c.email_verified.desc(), users.c.principal_id)
         .limit(MAX_ACCOUNTS)
     )
-    return [_user(row) for row in (await connection.execute(found)).mappings()]
+    return [_user(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def find_password_hash(connection: AsyncConnection, email: str) -> str | None:
     """The password hash of any account with this address, including closed accounts. All have the same salt."""
-    found = sa.select(users.c.password_hash).where(
+    statement = sa.select(users.c.password_hash).where(
         users.c.email == normalize_email(email), users.c.password_hash.is_not(None)
     )
-    hashed: str | None = await connection.scalar(found.limit(1))
+    hashed: str | None = await connection.scalar(statement.limit(1))
     return hashed
 
 
@@ -299,8 +299,8 @@ async def anonymize_orphans(connection: AsyncConnection, ids: Collection[str], n
         .where(memberships.c.principal_id == principals.c.id, organizations.c.id == memberships.c.org_id)
         .where(organizations.c.deleted_at.is_(None))
     )
-    found = sa.select(principals.c.id).where(principals.c.id.in_(sorted(ids)), ~is_member)
-    orphans = list((await connection.scalars(found)).all())
+    statement = sa.select(principals.c.id).where(principals.c.id.in_(sorted(ids)), ~is_member)
+    orphans = list((await connection.scalars(statement)).all())
     if not orphans:
         return
     column = principals.c.disabled_at

@@ -21,10 +21,10 @@ from chassis.http.validation import Issues
 from chassis.issues import IssueStatus, issues, short_id
 from control.approvals import store, voting
 from control.approvals.bodies import REQUEST_ID_PATTERN, check_prose
-from control.approvals.model import RequestRecord, Status
+from control.approvals.model import RequestRecord, Status, Verdict
 from control.approvals.notifications import RequestLinks
 from control.approvals.tables import MAX_REASON_LENGTH
-from control.approvals.voting import CastVote, Vote, VoteRequest
+from control.approvals.voting import Ballot, CastVote
 from control.audit.record import record
 from control.identity import chat_links as link_repository
 from control.identity.chat_links import ChatUser, StoredChatLink
@@ -165,7 +165,7 @@ async def status(connection: AsyncConnection, caller: Caller, command: Command) 
 async def approve(connection: AsyncConnection, caller: Caller, request_id: str) -> CastVote:
     """Cast an approval under the rules of the API. Raises the errors of `voting.approve`."""
     require_scope(caller.access, Scope.APPROVALS_DECIDE)
-    return await _vote(connection, caller, voting.approve, request_id, None)
+    return await _vote(connection, caller, Verdict.APPROVE, request_id, None)
 
 
 async def reject(connection: AsyncConnection, caller: Caller, command: Command) -> CastVote:
@@ -177,7 +177,7 @@ async def reject(connection: AsyncConnection, caller: Caller, command: Command) 
     reason = check_prose("reason", command.rest, faults)
     if faults or not reason or len(reason) > MAX_REASON_LENGTH:
         raise Conflict(NO_REASON)
-    return await _vote(connection, caller, voting.reject, command.argument, reason)
+    return await _vote(connection, caller, Verdict.REJECT, command.argument, reason)
 
 
 async def resolve(connection: AsyncConnection, caller: Caller, command: Command) -> Reply:
@@ -234,10 +234,12 @@ class _Missing(NotFound):
         self.message = message
 
 
-async def _vote(connection: AsyncConnection, caller: Caller, vote: Vote, text: str, reason: str | None) -> CastVote:
-    found = await find_request(connection, caller, text)
-    request = VoteRequest(caller.access, found.id, reason, caller.trace_id, caller.now)
-    return await voting.cast_vote(connection, vote, request, caller.links)
+async def _vote(
+    connection: AsyncConnection, caller: Caller, verdict: Verdict, text: str, reason: str | None
+) -> CastVote:
+    request = await find_request(connection, caller, text)
+    ballot = Ballot(caller.access, request.id, reason, caller.trace_id, caller.now)
+    return await voting.cast_vote(connection, verdict, ballot, caller.links)
 
 
 async def _one_request(connection: AsyncConnection, caller: Caller, request: RequestRecord) -> Reply:
@@ -310,6 +312,6 @@ def _unresolved_of(project_id: int, now: datetime) -> sa.Select[tuple[object, ..
 
 
 async def _find_issue(connection: AsyncConnection, project_ids: list[int], number: int) -> IssueRecord | None:
-    found = sa.select(issues.c.id).where(issues.c.project_id.in_(project_ids), issues.c.number == number)
-    issue_id = await connection.scalar(found)
+    statement = sa.select(issues.c.id).where(issues.c.project_id.in_(project_ids), issues.c.number == number)
+    issue_id = await connection.scalar(statement)
     return None if issue_id is None else await lifecycle.find_merged(connection, issue_id)

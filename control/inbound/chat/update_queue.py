@@ -123,8 +123,8 @@ async def claim(connection: AsyncConnection, now: datetime) -> tuple[Sequence[An
     identifies the claim.
     """
     claimed_until = to_milliseconds(now) + LEASE
-    found = sa.select(chat_updates).where(chat_updates.c.next_attempt_at <= now)
-    rows = (await connection.execute(found.order_by(chat_updates.c.next_attempt_at).limit(MAX_CLAIMED))).all()
+    statement = sa.select(chat_updates).where(chat_updates.c.next_attempt_at <= now)
+    rows = (await connection.execute(statement.order_by(chat_updates.c.next_attempt_at).limit(MAX_CLAIMED))).all()
     of_rows = chat_updates.c.id.in_([row.id for row in rows])
     await connection.execute(chat_updates.update().where(of_rows).values(next_attempt_at=claimed_until))
     return rows, claimed_until

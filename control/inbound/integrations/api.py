@@ -211,28 +211,30 @@ class Integrations(Handlers):
         return self._with_secret(created, secret)
 
     @route("GET", ONE, _READ)
-    async def show_integration(self, known: Integration) -> IntegrationBody:
+    async def show_integration(self, integration: Integration) -> IntegrationBody:
         """Show an integration."""
-        return self._shown(known)
+        return self._shown(integration)
 
     @route("PATCH", ONE, _WRITE, body=CHANGE)
-    async def change_integration(self, known: Integration, request: web.Request) -> IntegrationBody:
+    async def change_integration(self, integration: Integration, request: web.Request) -> IntegrationBody:
         """Change the name or the config of an integration, or enable or disable it.
 
         Requests to a disabled integration get 404. The kind cannot be changed.
         """
         issues = Issues()
         body = await self.context.read_body(request, IntegrationChange, issues)
-        check_config(known.kind, body.config, issues)
+        check_config(integration.kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
         config = body.config if body.config is UNSET else with_unique_projects(body.config)
         async with begin(self.context, request) as transaction:
-            known = await load_integration(transaction.connection, request)
+            integration = await load_integration(transaction.connection, request)
             if config is not UNSET:
-                await require_project_ids(transaction.connection, known.org_id, config.projects, "body.config.projects")
+                await require_project_ids(
+                    transaction.connection, integration.org_id, config.projects, "body.config.projects"
+                )
             changed = await store.change_integration(
                 transaction.connection,
-                known,
+                integration,
                 now=to_milliseconds(self.now()),
                 name=body.name,
                 enabled=body.enabled,
@@ -244,7 +246,7 @@ class Integrations(Handlers):
         return self._shown(changed)
 
     @route("POST", ONE + "/rotate", _WRITE, body=ROTATION)
-    async def rotate_integration_secret(self, known: Integration, request: web.Request) -> IntegrationWithSecret:
+    async def rotate_integration_secret(self, integration: Integration, request: web.Request) -> IntegrationWithSecret:
         """Replace the secret of an integration.
 
         For `overlapHours`, both secrets are valid, so that you have time to enter the new one at the platform. With 0
@@ -252,15 +254,15 @@ class Integrations(Handlers):
         """
         issues = Issues()
         body = await self.context.read_body(request, SecretRotation, issues)
-        check_secret(known.kind, body.secret, issues)
+        check_secret(integration.kind, body.secret, issues)
         issues.raise_if_any("The request body is not valid.")
-        secret, now = body.secret or store.generate_secret(known.kind), to_milliseconds(self.now())
+        secret, now = body.secret or store.generate_secret(integration.kind), to_milliseconds(self.now())
         until = now + timedelta(hours=body.overlap_hours) if body.overlap_hours else None
         async with begin(self.context, request) as transaction:
             connection = transaction.connection
-            known = await load_integration(connection, request)
+            integration = await load_integration(connection, request)
             changed = await store.rotate_secret(
-                connection, self.secret_box, known, secret, previous_until=until, now=now
+                connection, self.secret_box, integration, secret, previous_until=until, now=now
             )
             more = {"previousSecretUntil": None if until is None else format_time(until)}
             await _record(transaction, "integration.rotate", changed, more)

@@ -18,10 +18,10 @@ from chassis.errors import Conflict
 from control.inbound.integrations.tables import (
     MAX_ERROR_LENGTH,
     DeliveryStatus,
-    Hook,
     Integration,
     IntegrationConfig,
     IntegrationKind,
+    WebhookEndpoint,
     inbound_deliveries,
     integrations,
 )
@@ -82,8 +82,8 @@ async def create_integration(
 
 async def find_integration(connection: AsyncConnection, org_id: str, integration_id: str) -> Integration | None:
     """The organization's integration with this id."""
-    found = _SELECT.where(integrations.c.org_id == org_id, integrations.c.id == integration_id)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = _SELECT.where(integrations.c.org_id == org_id, integrations.c.id == integration_id)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _integration(row)
 
 
@@ -151,40 +151,40 @@ async def delete_integration(connection: AsyncConnection, integration: Integrati
     await connection.execute(integrations.delete().where(integrations.c.id == integration.id))
 
 
-async def find_hook(
+async def find_endpoint(
     connection: AsyncConnection, secret_box: SecretBox, integration_id: str, now: datetime
-) -> Hook | None:
+) -> WebhookEndpoint | None:
     """Find the enabled integration with this id, and its secrets."""
-    hooks = await _load_hooks(connection, secret_box, integrations.c.id == integration_id, now)
-    return hooks[0] if hooks else None
+    endpoints = await _load_endpoints(connection, secret_box, integrations.c.id == integration_id, now)
+    return endpoints[0] if endpoints else None
 
 
-async def find_hooks_by_header(
+async def find_endpoints_by_hook_id(
     connection: AsyncConnection, secret_box: SecretBox, kind: IntegrationKind, hook_id: str, now: datetime
-) -> list[Hook]:
+) -> list[WebhookEndpoint]:
     """Find the enabled integrations of this kind whose webhook has this id in the platform's header, at most
     MAX_CANDIDATES.
     """
     where = (integrations.c.hook_id == hook_id) & (integrations.c.kind == kind.value)
-    return await _load_hooks(connection, secret_box, where, now)
+    return await _load_endpoints(connection, secret_box, where, now)
 
 
 async def load_versions(connection: AsyncConnection, ids: Collection[str]) -> dict[str, int]:
     """Load the versions of the integrations that are enabled and whose organization is not deleted."""
-    found = (
+    statement = (
         sa.select(integrations.c.id, integrations.c.version)
         .join(organizations, organizations.c.id == integrations.c.org_id)
         .where(integrations.c.id.in_(list(ids)), integrations.c.enabled, organizations.c.deleted_at.is_(None))
     )
-    return {row.id: row.version for row in await connection.execute(found)}
+    return {row.id: row.version for row in await connection.execute(statement)}
 
 
-async def _load_hooks(
+async def _load_endpoints(
     connection: AsyncConnection, secret_box: SecretBox, where: sa.ColumnElement[bool], now: datetime
-) -> list[Hook]:
-    found = _SELECT.where(where, integrations.c.enabled, organizations.c.deleted_at.is_(None))
-    rows = await connection.execute(found.order_by(integrations.c.id).limit(MAX_CANDIDATES))
-    return [Hook(_integration(row), tuple(_secrets(secret_box, row, now))) for row in rows.mappings()]
+) -> list[WebhookEndpoint]:
+    statement = _SELECT.where(where, integrations.c.enabled, organizations.c.deleted_at.is_(None))
+    rows = await connection.execute(statement.order_by(integrations.c.id).limit(MAX_CANDIDATES))
+    return [WebhookEndpoint(_integration(row), tuple(_secrets(secret_box, row, now))) for row in rows.mappings()]
 
 
 def _secrets(secret_box: SecretBox, row: Any, now: datetime) -> Sequence[bytes]:
@@ -222,7 +222,7 @@ _PIECE: Final = 64 * 1_024
 
 @dataclass(frozen=True, slots=True)
 class EventAttempt:
-    """An attempt to record a webhook event. `body`: packed by `pack_body`. `error`: why there is no `result`."""
+    """An attempt to apply a webhook event. `body`: packed by `pack_body`. `error`: why there is no `result`."""
 
     id: str
     is_new: bool

@@ -90,7 +90,7 @@ class Integration:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class WebhookEndpoint:
     """An enabled integration with the secrets that are accepted, the current one first."""
 
     integration: Integration

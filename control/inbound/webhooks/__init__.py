@@ -1,9 +1,9 @@
-"""Webhook events (specification 4.5): endpoints without a token, whose requests are authenticated by their signatures.
+"""Webhook events (specification 4.5): routes without a token, whose requests are authenticated by their signatures.
 
 A push to GitHub, `POST /webhooks/scm/github?hook=int_...`, passes these functions, which
 `api.IntegrationWebhooks._receive` calls:
 
-    Hooks.by_id               finds the integration and its secrets                                        -> 404
+    WebhookEndpoints.by_id    finds the integration and its secrets                                        -> 404
     WebhookReceiver.admit     refuses an address with too many failures at the integration                 -> 429
     WebhookReceiver.read      reads the body, as it was sent                                               -> 413, 503
     GitHub.verify             verifies the signature over these bytes, of which nothing was parsed before  -> 401
@@ -11,9 +11,9 @@ A push to GitHub, `POST /webhooks/scm/github?hook=int_...`, passes these functio
     Platform.read             calls `GitHub.parse`, which returns `CommitsPushed` or the fault of the body
     Inbox.process             puts the event into the `EventQueue`, where organizations take turns         -> 503
     Inbox._apply              takes a batch of events in the task of the inbox: one write transaction. A known event
-                              gets its stored result. Other events are recorded with their results.
-                              An event that cannot be parsed is recorded as failed                         -> 400
-    forges.effects            `record_plain_pushes` or `record_forge_event`, which `WebhookSource` names, call
+                              gets its stored result. Other events are applied and stored with their results.
+                              An event that cannot be parsed is stored as failed                         -> 400
+    forges.effects            `apply_plain_pushes` or `apply_forge_event`, which `WebhookSource` names, call
                               `control.code.pushes`
     200                       the result: the effects of the event are committed
 

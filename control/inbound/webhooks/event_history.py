@@ -22,9 +22,9 @@ from control.inbound.integrations.api import TAG, integration_arguments
 from control.inbound.integrations.store import unpack_body
 from control.inbound.integrations.tables import DeliveryStatus, Integration, inbound_deliveries
 from control.inbound.webhooks.api import SOURCES
-from control.inbound.webhooks.inbox import HookChanged, Inbox, VerifiedEvent
+from control.inbound.webhooks.inbox import EndpointChanged, Inbox, VerifiedEvent
 from control.inbound.webhooks.platform import PayloadError
-from control.inbound.webhooks.receiver import Hooks
+from control.inbound.webhooks.receiver import WebhookEndpoints
 from control.routing.arguments import Handlers, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from control.secrets.secret_box import SecretBox
@@ -85,7 +85,7 @@ class WebhookEvents(Handlers):
 
     TAG: ClassVar = TAG
     secret_box: SecretBox
-    hooks: Hooks
+    endpoints: WebhookEndpoints
     inbox: Inbox
 
     def arguments(self) -> Arguments:
@@ -125,8 +125,8 @@ class WebhookEvents(Handlers):
         body of the delivery is not kept.
         """
         async with begin(self.context, request) as transaction:
-            found = sa.select(inbound_deliveries).where(_sent_by(integration_id), _EVENTS.id == inbound_delivery_id)
-            stored = (await transaction.connection.execute(found, {"org_id": caller.org_id})).one_or_none()
+            statement = sa.select(inbound_deliveries).where(_sent_by(integration_id), _EVENTS.id == inbound_delivery_id)
+            stored = (await transaction.connection.execute(statement, {"org_id": caller.org_id})).one_or_none()
             if stored is None:
                 raise NotFound
             if stored.body is None:
@@ -140,19 +140,19 @@ class WebhookEvents(Handlers):
             return await EVENTS.show(connection, caller, inbound_delivery_id, _sent_by(integration_id))
 
     async def _process(self, stored: Any, body: bytes) -> None:
-        """Process a delivery again. Raises Conflict, and the errors of recording the event."""
-        self.hooks.forget(stored.integration_id)
-        hook = await self.hooks.by_id(stored.integration_id)
-        if hook is None:
+        """Process a delivery again. Raises Conflict, and the errors of `Inbox.process`."""
+        self.endpoints.forget(stored.integration_id)
+        endpoint = await self.endpoints.by_id(stored.integration_id)
+        if endpoint is None:
             raise Conflict("The integration is disabled.")
-        source = SOURCES[hook.integration.kind]
+        source = SOURCES[endpoint.integration.kind]
         content = await asyncio.to_thread(source.platform.read, stored.event, body, stored.received_at)
         event = VerifiedEvent(
-            stored.id, hook, stored.delivery_key, stored.event, None, source, content, is_repetition=True
+            stored.id, endpoint, stored.delivery_key, stored.event, None, source, content, is_repetition=True
         )
         try:
             await self.inbox.process(event)
-        except HookChanged as error:
+        except EndpointChanged as error:
             raise Conflict("The integration has just been changed.") from error
         except PayloadError:
             return  # it is stored as failed

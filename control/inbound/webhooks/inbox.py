@@ -1,9 +1,9 @@
-"""Records verified webhook events, each once. The effects of an event and its result are stored in one transaction.
+"""Applies verified webhook events, each once. The effects of an event and its result are stored in one transaction.
 
-    process     waits until the event is recorded, and returns its result, or the stored result of an earlier recording
+    process     waits until the event is applied, and returns its result, or the stored result if it was applied before
     _apply      one write transaction for waiting events, taken from the organizations in turn
 
-A write transaction costs an fsync, so events that arrive together share one. Events that their platform can record
+A write transaction costs an fsync, so events that arrive together share one. Events that can be applied
 together (`WebhookSource.apply_together`) share statements, too. Each other event has a savepoint. An event that fails
 leaves no effect and is stored as failed. If the platform sends it again, it is processed again. If a request gets no
 answer, because the process died or the client closed the connection, the platform sends the event again and gets the
@@ -27,7 +27,7 @@ from chassis.db.database import Database, DatabaseUnavailable
 from chassis.errors import ApiError, NotFound, ServiceUnavailable
 from control.inbound.integrations import store
 from control.inbound.integrations.store import EventAttempt
-from control.inbound.integrations.tables import DeliveryStatus, Hook
+from control.inbound.integrations.tables import DeliveryStatus, WebhookEndpoint
 from control.inbound.webhooks.platform import ApplyTogether, PayloadError, WebhookSource
 from control.inbound.webhooks.platform_events import AppliedEvent
 
@@ -42,18 +42,18 @@ Key = tuple[str, str]  # integration and key of an event
 log = structlog.get_logger(__name__)
 
 
-class HookChanged(Exception):
+class EndpointChanged(Exception):
     """The integration was changed, disabled or deleted since its secret was read. The event must be verified again."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedEvent:
-    """An event to record. `body`: encrypted, None if it is not kept. `content`: the parsed contents, or why they cannot
+    """An event to apply. `body`: encrypted, None if it is not kept. `content`: the parsed contents, or why they cannot
     be parsed. `is_repetition`: the event is stored already, and is processed again on demand.
     """
 
     id: str
-    hook: Hook
+    endpoint: WebhookEndpoint
     key: str
     name: str
     body: bytes | None
@@ -75,7 +75,7 @@ class Waiting:
     @property
     def key(self) -> Key:
         """Identifies the event."""
-        return self.event.hook.integration.id, self.event.key
+        return self.event.endpoint.integration.id, self.event.key
 
     def fail(self, error: Exception) -> None:
         """Answer the sender with an error, unless there is an answer already."""
@@ -144,7 +144,7 @@ class EventQueue(Generic[T]):
 
 
 class Inbox:
-    """One task per process, which records waiting events."""
+    """One task per process, which applies waiting events."""
 
     def __init__(self, database: Database, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._database = database
@@ -159,11 +159,11 @@ class Inbox:
         await asyncio.gather(task, return_exceptions=True)
 
     async def process(self, event: VerifiedEvent) -> AppliedEvent:
-        """Record an event, even if the caller is cancelled. Raises HookChanged, PayloadError, the errors of recording,
+        """Apply an event, even if the caller is cancelled. Raises EndpointChanged, PayloadError, the errors of `apply`,
         and DatabaseUnavailable. Raises ServiceUnavailable if too many events wait.
         """
         waiting = Waiting(event)
-        self._queue.put(event.hook.integration.org_id, waiting)
+        self._queue.put(event.endpoint.integration.org_id, waiting)
         return await asyncio.shield(waiting.future)
 
     async def _run(self) -> None:
@@ -173,7 +173,7 @@ class Inbox:
                 batch = await self._queue.take(MAX_BATCH)
                 try:
                     rest = await self._apply(batch)
-                    self._queue.put_back((one.event.hook.integration.org_id, one) for one in rest)
+                    self._queue.put_back((one.event.endpoint.integration.org_id, one) for one in rest)
                 except Exception as error:  # noqa: BLE001 (the senders get it)
                     await self._apply_each(batch, error)
         finally:
@@ -181,7 +181,7 @@ class Inbox:
                 one.fail(ServiceUnavailable("The service is shutting down."))
 
     async def _apply_each(self, batch: list[Waiting], error: Exception) -> None:
-        """Record each event in a transaction of its own, after a shared transaction has failed: one of the events may
+        """Apply each event in a transaction of its own, after a shared transaction has failed: one of the events may
         be the cause.
         """
         for one in batch:
@@ -195,7 +195,7 @@ class Inbox:
             one.fail(cause)
 
     async def _apply(self, batch: list[Waiting]) -> list[Waiting]:
-        """Record as many events as the time of a transaction allows. Returns the others."""
+        """Apply as many events as the time of a transaction allows. Returns the others."""
         deadline = time.monotonic() + MAX_BATCH_S
         for one in batch:
             one.answer = None
@@ -224,9 +224,7 @@ class _Transaction:
     attempts: dict[Key, EventAttempt] = field(default_factory=dict)
 
     async def apply_together(self, batch: Sequence[Waiting]) -> None:
-        """Record the events that their platform can record together. If one of them fails, all are recorded one by
-        one.
-        """
+        """Apply the events that can be applied together. If one of them fails, all are applied one by one."""
         groups: dict[ApplyTogether, dict[Key, Waiting]] = {}
         for one in batch:
             event, apply = one.event, one.event.source.apply_together
@@ -234,22 +232,22 @@ class _Transaction:
             if is_new and apply is not None and not isinstance(event.content, PayloadError):
                 groups.setdefault(apply, {}).setdefault(one.key, one)
         for apply, group in groups.items():
-            sent = [(one.event.hook.integration, one.event.content) for one in group.values()]
+            sent = [(one.event.endpoint.integration, one.event.content) for one in group.values()]
             try:
                 async with self.connection.begin_nested():
                     results = await apply(self.connection, sent, self.now)
-            except Exception as error:  # noqa: BLE001 (the cause gets it when events are recorded one by one)
-                log.debug("webhook events are recorded one by one", reason=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 (the cause gets it when events are applied one by one)
+                log.debug("webhook events are applied one by one", reason=type(error).__name__)
                 continue
             for one, result in zip(group.values(), results, strict=True):
                 if result is not None:
                     self._keep(one, AppliedEvent(msgspec.to_builtins(result), duplicate=False))
 
     async def apply_one(self, one: Waiting) -> None:
-        """Record an event in a savepoint, unless it was recorded before."""
+        """Apply an event in a savepoint, unless it was applied before."""
         event, before, stored = one.event, self.attempts.get(one.key), self.known.get(one.key)
         if not self._is_current(one):
-            one.answer = HookChanged()
+            one.answer = EndpointChanged()
         elif before is not None and before.result is None:
             one.answer = ServiceUnavailable("The same delivery has failed in the same transaction.")
         elif before is not None:
@@ -267,7 +265,7 @@ class _Transaction:
             if isinstance(event.content, PayloadError):
                 raise event.content
             async with self.connection.begin_nested():
-                result = await event.source.apply(self.connection, event.hook.integration, event.content, self.now)
+                result = await event.source.apply(self.connection, event.endpoint.integration, event.content, self.now)
             self._keep(one, AppliedEvent(msgspec.to_builtins(result), duplicate=False))
         except PayloadError as refusal:
             self._keep(one, refusal, str(refusal))
@@ -275,7 +273,7 @@ class _Transaction:
             self._keep(one, failure, failure.message if isinstance(failure, ApiError) else PROCESSING_FAILED)
 
     def _is_current(self, one: Waiting) -> bool:
-        integration = one.event.hook.integration
+        integration = one.event.endpoint.integration
         return self.versions.get(integration.id) == integration.version
 
     def _keep(self, one: Waiting, answer: AppliedEvent | Exception, error: str | None = None) -> None:
@@ -285,7 +283,7 @@ class _Transaction:
         self.attempts[one.key] = EventAttempt(
             id=event.id if stored is None else stored.id,
             is_new=stored is None,
-            integration=event.hook.integration,
+            integration=event.endpoint.integration,
             key=event.key,
             event=event.name,
             body=event.body,
@@ -297,7 +295,7 @@ class _Transaction:
 async def _load(connection: AsyncConnection, batch: Sequence[Waiting], now: datetime) -> _Transaction:
     keys: dict[str, set[str]] = {}
     for one in batch:
-        keys.setdefault(one.event.hook.integration.id, set()).add(one.event.key)
+        keys.setdefault(one.event.endpoint.integration.id, set()).add(one.event.key)
     return _Transaction(
         connection, now, await store.load_versions(connection, keys), await store.find_events(connection, keys)
     )

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chassis.http.validation import in_json_words
 from control.http.field_types import URL_PATTERN
-from control.inbound.integrations.tables import Hook, Integration
+from control.inbound.integrations.tables import Integration, WebhookEndpoint
 from proto.identity import MAX_URL_LENGTH, UNPRINTABLE
 
 T = TypeVar("T")
@@ -44,8 +44,8 @@ class Platform(ABC, Generic[E]):
         return None
 
     @abstractmethod
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
-        """Whether the body is signed with a secret of the hook, and, if a time is signed, whether that time is
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:
+        """Whether the body is signed with a secret of the endpoint, and, if a time is signed, whether that time is
         current.
         """
 

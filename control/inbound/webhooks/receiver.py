@@ -10,8 +10,8 @@ The bodies that are being read at once are bounded. A sender of slow large bodie
 block others: each address has its own limit, and the first bytes of each body, which are all that most bodies have, do
 not count.
 
-The integrations that requests name are cached for one second (`Hooks`). An event is verified with the cached
-integration, and recorded only if the integration has not changed meanwhile (`control.inbound.webhooks.inbox`). After an
+The integrations that requests name are cached for one second (`WebhookEndpoints`). An event is verified with the cached
+integration, and applied only if the integration has not changed meanwhile (`control.inbound.webhooks.inbox`). After an
 integration was disabled or deleted, or its secret was rotated, its events are therefore refused at once.
 """
 
@@ -32,7 +32,7 @@ from chassis.http.body import read_body
 from chassis.http.web import RATE_LIMITS
 from chassis.limits.limiter import LimitClass
 from control.inbound.integrations import store
-from control.inbound.integrations.tables import MAX_HOOK_ID_LENGTH, Hook, IntegrationKind
+from control.inbound.integrations.tables import MAX_HOOK_ID_LENGTH, IntegrationKind, WebhookEndpoint
 from control.secrets.secret_box import SecretBox
 
 
@@ -165,7 +165,7 @@ _ID: Final = re.compile(r"int_[0-9a-z]{26}")
 _HOOK_ID: Final = re.compile(rf"[!-~]{{1,{MAX_HOOK_ID_LENGTH}}}")
 
 
-class Hooks:
+class WebhookEndpoints:
     """Finds enabled integrations."""
 
     def __init__(
@@ -174,9 +174,9 @@ class Hooks:
         self._database = database
         self._secret_box = secret_box
         self._now = now
-        self._kept: OrderedDict[str, tuple[float, Hook]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[float, WebhookEndpoint]] = OrderedDict()
 
-    async def by_id(self, integration_id: str) -> Hook | None:
+    async def by_id(self, integration_id: str) -> WebhookEndpoint | None:
         """Find the integration with this id. Raises DatabaseUnavailable."""
         if _ID.fullmatch(integration_id) is None:
             return None
@@ -184,20 +184,20 @@ class Hooks:
         if kept is not None and time.monotonic() - kept[0] < KEPT_S:
             return kept[1]
         async with self._database.read() as connection:
-            hook = await store.find_hook(connection, self._secret_box, integration_id, self._now())
+            endpoint = await store.find_endpoint(connection, self._secret_box, integration_id, self._now())
         self.forget(integration_id)
-        if hook is not None:
-            self._kept[integration_id] = time.monotonic(), hook
+        if endpoint is not None:
+            self._kept[integration_id] = time.monotonic(), endpoint
             while len(self._kept) > MAX_KEPT:
                 self._kept.popitem(last=False)
-        return hook
+        return endpoint
 
-    async def by_header(self, kind: IntegrationKind, hook_id: str) -> list[Hook]:
+    async def by_header(self, kind: IntegrationKind, hook_id: str) -> list[WebhookEndpoint]:
         """Find the integrations whose webhook has this id in the platform's header. Raises DatabaseUnavailable."""
         if _HOOK_ID.fullmatch(hook_id) is None:
             return []
         async with self._database.read() as connection:
-            return await store.find_hooks_by_header(connection, self._secret_box, kind, hook_id, self._now())
+            return await store.find_endpoints_by_hook_id(connection, self._secret_box, kind, hook_id, self._now())
 
     def forget(self, integration_id: str) -> None:
         """Remove an integration from the cache."""

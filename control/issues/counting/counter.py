@@ -64,7 +64,7 @@ class CountedPage:
     microseconds. `is_quiet`: the page is history, and no channel is notified.
     """
 
-    found: Mapping[IssueKey, Occurrences]
+    occurrences: Mapping[IssueKey, Occurrences]
     details: Mapping[IssueKey, Details]
     others: Mapping[IssueKey, Sequence[IssueKey]]
     stored_us: int
@@ -73,19 +73,23 @@ class CountedPage:
 
 async def count(connection: AsyncConnection, page: CountedPage, releases: SeenReleases, now: datetime) -> Counted:
     """Count a page. Occurrences of deleted projects are skipped."""
-    states = await project_state.load(connection, {project_id for project_id, _ in page.found}, page.stored_us)
-    found = {key: occurred for key, occurred in page.found.items() if key[0] in states}
-    await _note_releases(connection, releases, found, states, now)  # before issues are read: it may change them
+    states = await project_state.load(connection, {project_id for project_id, _ in page.occurrences}, page.stored_us)
+    occurrences = {key: occurred for key, occurred in page.occurrences.items() if key[0] in states}
+    await _note_releases(connection, releases, occurrences, states, now)  # before issues are read: it may change them
     links = await regrouping.find_links(
-        connection, {*found, *(one for key in found for one in page.others.get(key, ()))}
+        connection, {*occurrences, *(one for key in occurrences for one in page.others.get(key, ()))}
     )
-    plan = regrouping.plan(in_order_of_creation(found.items()), page.others, links, page.stored_us)
-    known = await regrouping.regroup(connection, plan, {link.issue.id: link.issue for link in links.values()}, now)
-    counted = Counted(sum(occurred.count for occurred in found.values()), merged=sum(map(len, plan.merges.values())))
-    counting = _Counting(connection, page, states, now, counted, await _orders(connection, found, known))
+    plan = regrouping.plan(in_order_of_creation(occurrences.items()), page.others, links, page.stored_us)
+    issues_by_id = await regrouping.regroup(
+        connection, plan, {link.issue.id: link.issue for link in links.values()}, now
+    )
+    counted = Counted(
+        sum(occurred.count for occurred in occurrences.values()), merged=sum(map(len, plan.merges.values()))
+    )
+    counting = _Counting(connection, page, states, now, counted, await _orders(connection, occurrences, issues_by_id))
     counting.reserve_splits(plan)
-    reopened = await counting.count_known(_by_issue(found, plan, known))
-    await counting.create(plan, found, known, reopened)
+    reopened = await counting.count_known(_by_issue(occurrences, plan, issues_by_id))
+    await counting.create(plan, occurrences, issues_by_id, reopened)
     await project_state.store(connection, states.values())
     return counting.counted
 
@@ -93,13 +97,13 @@ async def count(connection: AsyncConnection, page: CountedPage, releases: SeenRe
 async def _note_releases(
     connection: AsyncConnection,
     releases: SeenReleases,
-    found: Mapping[IssueKey, Occurrences],
+    occurrences: Mapping[IssueKey, Occurrences],
     states: Mapping[int, ProjectState],
     now: datetime,
 ) -> None:
     """Note the releases of the page with the earliest time of each."""
     seen_by_project: dict[int, dict[str, datetime]] = {}
-    for (project_id, _), occurred in found.items():
+    for (project_id, _), occurred in occurrences.items():
         earliest = seen_by_project.setdefault(project_id, {})
         for release, at in ((occurred.first.release, occurred.first.at), *occurred.latest.items()):
             if release is not None:
@@ -111,16 +115,16 @@ async def _note_releases(
 
 async def _orders(
     connection: AsyncConnection,
-    found: Mapping[IssueKey, Occurrences],
-    known: Mapping[str, IssueRecord],
+    occurrences: Mapping[IssueKey, Occurrences],
+    issues_by_id: Mapping[str, IssueRecord],
 ) -> dict[int, ReleaseOrder]:
     """The order of releases, for each project that has a resolved issue on the page."""
     versions: dict[int, set[str]] = {}
-    for issue in known.values():
+    for issue in issues_by_id.values():
         if issue.status is IssueStatus.RESOLVED:
             named = {issue.resolved_in_release, issue.resolved_after_release}
             versions.setdefault(issue.project_id, set()).update(one for one in named if one is not None)
-    for (project_id, _), occurred in found.items():
+    for (project_id, _), occurred in occurrences.items():
         if project_id in versions:
             versions[project_id].update(release for release in occurred.latest if release is not None)
     return {
@@ -129,17 +133,17 @@ async def _orders(
 
 
 def _by_issue(
-    found: Mapping[IssueKey, Occurrences], plan: Regrouping, known: Mapping[str, IssueRecord]
+    occurrences: Mapping[IssueKey, Occurrences], plan: Regrouping, issues_by_id: Mapping[str, IssueRecord]
 ) -> list[tuple[IssueRecord, Occurrences]]:
     """The occurrences of the page by the id of the existing issue that counts them."""
     counted: dict[str, Occurrences] = {}
-    for key, occurred in found.items():
+    for key, occurred in occurrences.items():
         issue_id = plan.known.get(key)
         if issue_id in counted:
             counted[issue_id].merge(occurred)
         elif issue_id is not None:
             counted[issue_id] = occurred.copy()
-    return [(known[issue_id], occurred) for issue_id, occurred in counted.items()]
+    return [(issues_by_id[issue_id], occurred) for issue_id, occurred in counted.items()]
 
 
 def in_order_of_creation(new: Iterable[tuple[IssueKey, Occurrences]]) -> list[tuple[IssueKey, Occurrences]]:
@@ -198,8 +202,8 @@ class _Counting:
     async def create(
         self,
         plan: Regrouping,
-        found: Mapping[IssueKey, Occurrences],
-        known: Mapping[str, IssueRecord],
+        occurrences: Mapping[IssueKey, Occurrences],
+        issues_by_id: Mapping[str, IssueRecord],
         reopened: Collection[str],
     ) -> None:
         """Create the issues of new fingerprints, the earliest errors first, and store the links from fingerprints to
@@ -208,12 +212,12 @@ class _Counting:
         rows: list[dict[str, Any]] = []
         activity: list[dict[str, Any]] = []
         for key, more in plan.new.items():
-            occurred = found[key].copy()
+            occurred = occurrences[key].copy()
             for one in more:
-                if one in found:
-                    occurred.merge(found[one])
+                if one in occurrences:
+                    occurred.merge(occurrences[one])
             if key in plan.split_from:
-                source = known[plan.split_from[key]]
+                source = issues_by_id[plan.split_from[key]]
                 row, entries = self._split(key, occurred, source, is_open=source.id in reopened)
             elif self.states[key[0]].may_create(MAX_ISSUES):
                 row, entries = self._new(key, occurred)
@@ -226,7 +230,7 @@ class _Counting:
             plan.links |= dict.fromkeys((key, *more), row["id"])
         await insert_rows(self.connection, issues, rows)
         await insert_rows(self.connection, issue_activity, activity)
-        await regrouping.store_links(self.connection, plan, found, self.page.stored_us)
+        await regrouping.store_links(self.connection, plan, occurrences, self.page.stored_us)
 
     def _new(self, key: IssueKey, occurred: Occurrences) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The row of a new issue, and its activity entry."""

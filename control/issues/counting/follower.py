@@ -231,14 +231,16 @@ class IssueFollower:
 
     async def _count(self, progress: Progress, page: Page[StoredRowList]) -> Progress:
         """Count a page. Raises ProgressChanged, in which case nothing is counted."""
-        found = by_issue(page.rows)
-        texts = await self._read_texts(found, page) if found else NO_TEXTS
+        occurrences = by_issue(page.rows)
+        texts = await self._read_texts(occurrences, page) if occurrences else NO_TEXTS
         is_quiet = bool(page.rows) and page.rows[0].position.stored_us <= progress.quiet_until_us
         self._releases.rolled_back()  # notes of an earlier attempt
-        counted_page = CountedPage(found, texts.details, texts.others, page.checkpoint.position.stored_us, is_quiet)
+        counted_page = CountedPage(
+            occurrences, texts.details, texts.others, page.checkpoint.position.stored_us, is_quiet
+        )
         async with self._database.write() as connection:
             now = self._now()
-            counted = await counter.count(connection, counted_page, self._releases, now) if found else Counted()
+            counted = await counter.count(connection, counted_page, self._releases, now) if occurrences else Counted()
             await project_state.announce(connection, counted.announced, self._links)
             changed = await stored_progress.store(
                 connection, progress, page.checkpoint, len(page.rows), self._owner, now
@@ -247,24 +249,28 @@ class IssueFollower:
         self._metrics.record(counted)
         return changed
 
-    async def _read_texts(self, found: Mapping[IssueKey, Occurrences], page: Page[StoredRowList]) -> OccurrenceTexts:
+    async def _read_texts(
+        self, occurrences: Mapping[IssueKey, Occurrences], page: Page[StoredRowList]
+    ) -> OccurrenceTexts:
         """The texts of the first occurrences of errors that get an issue: the earliest errors, as many as the quotas of
         their projects allow. In projects with pending fingerprints: the texts of all occurrences with new or current
         fingerprints.
         """
         async with self._database.read() as connection:
-            known = await regrouping.find_links(connection, found)
+            known = await regrouping.find_links(connection, occurrences)
             pending = await regrouping.find_pending(
-                connection, {project_id for project_id, _ in found}, page.checkpoint.position.stored_us
+                connection, {project_id for project_id, _ in occurrences}, page.checkpoint.position.stored_us
             )
-            new = counter.in_order_of_creation((key, occurred) for key, occurred in found.items() if key not in known)
+            new = counter.in_order_of_creation(
+                (key, occurred) for key, occurred in occurrences.items() if key not in known
+            )
             states = await project_state.load(
                 connection, {project_id for (project_id, _), _ in new}, page.rows[-1].position.stored_us
             )
         room = {project_id: state.room for project_id, state in states.items()}
         every = {
             key
-            for key, occurred in found.items()
+            for key, occurred in occurrences.items()
             if key[0] in pending and (key not in known or occurred.fingerprint_version == FINGERPRINT_VERSION)
         }
         first = set()

@@ -88,8 +88,8 @@ async def create(connection: AsyncConnection, follower: str, quiet_until_us: int
 
 async def find(connection: AsyncConnection, follower: str) -> Progress | None:
     """The stored progress, without the blocks of the checkpoint (there are many). None before `create`."""
-    found = sa.select(follower_progress).where(follower_progress.c.follower == follower)
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(follower_progress).where(follower_progress.c.follower == follower)
+    row = (await connection.execute(statement)).mappings().one_or_none()
     if row is None:
         return None
     names = ("follower", "rows", "quiet_until_us", "version", "lease_owner", "lease_until")
@@ -102,10 +102,10 @@ async def load(connection: AsyncConnection, follower: str) -> Progress | None:
     progress = await find(connection, follower)
     if progress is None:
         return None
-    found = sa.select(follower_blocks).where(follower_blocks.c.follower == follower)
+    statement = sa.select(follower_blocks).where(follower_blocks.c.follower == follower)
     recent = {
         (row.batch_id + _SIGN, row.day): BlockProgress(row.stored_us, row.row)
-        for row in await connection.execute(found)
+        for row in await connection.execute(statement)
     }
     return replace(progress, checkpoint=Checkpoint(progress.checkpoint.position, recent))
 

@@ -103,7 +103,7 @@ class ProjectState:
 
 async def load(connection: AsyncConnection, project_ids: Collection[int], stored_us: int) -> dict[int, ProjectState]:
     """The states of the projects that are not deleted, with their quotas as of a storage time."""
-    found = (
+    statement = (
         sa.select(
             projects.c.id.label("of_project"),
             projects.c.org_id.label("of_org"),
@@ -115,7 +115,7 @@ async def load(connection: AsyncConnection, project_ids: Collection[int], stored
         .outerjoin(issue_projects, issue_projects.c.project_id == projects.c.id)
         .where(projects.c.id.in_(project_ids), projects.c.deleted_at.is_(None), organizations.c.deleted_at.is_(None))
     )
-    return {row["of_project"]: _state(row, stored_us) for row in (await connection.execute(found)).mappings()}
+    return {row["of_project"]: _state(row, stored_us) for row in (await connection.execute(statement)).mappings()}
 
 
 async def store(connection: AsyncConnection, states: Iterable[ProjectState]) -> None:

@@ -85,17 +85,17 @@ class Regrouping:
 
 
 def plan(
-    found: Iterable[tuple[IssueKey, Occurrences]],
+    occurrences: Iterable[tuple[IssueKey, Occurrences]],
     others: Mapping[IssueKey, Sequence[IssueKey]],
     links: Mapping[IssueKey, FingerprintLink],
     stored_us: int,
 ) -> Regrouping:
-    """Assign the fingerprints of a page to issues, in the order of `found`. `others`: the fingerprints of the
+    """Assign the fingerprints of a page to issues, in the order of `occurrences`. `others`: the fingerprints of the
     occurrences by other fingerprint versions, for the rows whose texts were read. `links`: the known links of all these
     fingerprints. `stored_us`: the storage time of the page, in microseconds.
     """
     planner = _Planner(others, links, oldest_upgraded(stored_us))
-    for key, occurred in found:
+    for key, occurred in occurrences:
         if occurred.fingerprint_version < FINGERPRINT_VERSION:
             planner.assign_earlier(key)
         else:
@@ -227,31 +227,31 @@ async def find_pending(connection: AsyncConnection, project_ids: Collection[int]
         columns.rules_version.in_(range(1, FINGERPRINT_VERSION)),
         columns.since_us > oldest_upgraded(stored_us),
     )
-    found = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), is_pending)
-    return set((await connection.execute(found)).scalars())
+    statement = sa.select(projects.c.id).where(projects.c.id.in_(project_ids), is_pending)
+    return set((await connection.execute(statement)).scalars())
 
 
 async def regroup(
-    connection: AsyncConnection, plan: Regrouping, known: Mapping[str, IssueRecord], now: datetime
+    connection: AsyncConnection, plan: Regrouping, issues_by_id: Mapping[str, IssueRecord], now: datetime
 ) -> dict[str, IssueRecord]:
     """Merge the issues that have become one, and give them their fingerprints by the current rules. Returns the changed
     issues by id.
     """
-    changed = dict(known)
+    changed = dict(issues_by_id)
     for target_id, merged in plan.merges.items():
-        sources = [known[one] for one in merged]
+        sources = [issues_by_id[one] for one in merged]
         data = {"rulesVersion": FINGERPRINT_VERSION}
-        target = await lifecycle.merge(connection, known[target_id], sources, now=now, by=None, data=data)
+        target = await lifecycle.merge(connection, issues_by_id[target_id], sources, now=now, by=None, data=data)
         assignees = [one.assignee_id for one in sources if one.assignee_id is not None]
         if target.assignee_id is None and assignees:
             target = await lifecycle.set_assignee(connection, target, assignees[0], now=now, by=None)
         changed[target_id] = target
-    await _rename(connection, {issue_id: (known[issue_id], new) for issue_id, new in plan.renamed.items()})
+    await _rename(connection, {issue_id: (issues_by_id[issue_id], new) for issue_id, new in plan.renamed.items()})
     return changed
 
 
 async def store_links(
-    connection: AsyncConnection, plan: Regrouping, found: Mapping[IssueKey, Occurrences], stored_us: int
+    connection: AsyncConnection, plan: Regrouping, occurrences: Mapping[IssueKey, Occurrences], stored_us: int
 ) -> None:
     """Store the issue to which each new fingerprint leads, and the fingerprints that are no longer pending.
     `stored_us`: the storage time of the page, in microseconds.
@@ -261,7 +261,7 @@ async def store_links(
             "project_id": key[0],
             "fingerprint": key[1],
             "issue_id": issue_id,
-            "rules_version": _decided_under(key, plan, found),
+            "rules_version": _decided_under(key, plan, occurrences),
             "since_us": stored_us,
         }
         for key, issue_id in plan.links.items()
@@ -278,12 +278,12 @@ async def store_links(
         )
 
 
-def _decided_under(key: IssueKey, plan: Regrouping, found: Mapping[IssueKey, Occurrences]) -> int:
+def _decided_under(key: IssueKey, plan: Regrouping, occurrences: Mapping[IssueKey, Occurrences]) -> int:
     """The fingerprint version to store for a new fingerprint. A fingerprint of an earlier version is pending if no
     other fingerprint of its issue is known.
     """
     is_alone = key in plan.new and not plan.new[key]
-    return min(FINGERPRINT_VERSION, found[key].fingerprint_version) if is_alone else FINGERPRINT_VERSION
+    return min(FINGERPRINT_VERSION, occurrences[key].fingerprint_version) if is_alone else FINGERPRINT_VERSION
 
 
 async def _rename(connection: AsyncConnection, renamed: Mapping[str, tuple[IssueRecord, bytes]]) -> None:

@@ -140,8 +140,8 @@ class IssueHousekeeping:
         while after is not None:
             after = await self._clear_batch(clickhouse, due.project_id, after)
         async with self._database.write() as connection:
-            known = sa.select(issue_erasures.c.erasure_id).where(issue_erasures.c.erasure_id == due.id)
-            if await connection.scalar(known) is None:
+            statement = sa.select(issue_erasures.c.erasure_id).where(issue_erasures.c.erasure_id == due.id)
+            if await connection.scalar(statement) is None:
                 await connection.execute(
                     issue_erasures.insert().values(erasure_id=due.id, org_id=due.org_id, project_id=due.project_id)
                 )

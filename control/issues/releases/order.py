@@ -87,9 +87,9 @@ def parse_version(text: str) -> Version | None:
     if core is None:
         return None
     rest = text[core.end() :]
-    found = _COUNT.search(rest)
-    count = 0 if found is None else int(next(filter(None, found.groups())))
-    rest = rest[: found.start()] if found is not None else _BUILD.sub("", rest)
+    match = _COUNT.search(rest)
+    count = 0 if match is None else int(next(filter(None, match.groups())))
+    rest = rest[: match.start()] if match is not None else _BUILD.sub("", rest)
     numbers = [int(each) for each in core[1].split(".")]
     identifiers = _prerelease(rest)
     if identifiers is None:
@@ -175,12 +175,12 @@ class ReleaseOrder:
 
 async def load_order(connection: AsyncConnection, project_id: int, versions: Collection[str]) -> ReleaseOrder:
     """The order of these versions in the project."""
-    found = (
+    statement = (
         sa.select(releases.c.version, release_projects.c.ordered_at)
         .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
         .where(release_projects.c.project_id == project_id, releases.c.version.in_(sorted(set(versions))))
     )
-    return ReleaseOrder({row.version: row.ordered_at for row in await connection.execute(found)})
+    return ReleaseOrder({row.version: row.ordered_at for row in await connection.execute(statement)})
 
 
 MAX_CONSIDERED: Final = 1_000  # of the newest releases
@@ -199,14 +199,14 @@ class LatestRelease:
 
 async def find_latest(connection: AsyncConnection, project_id: int) -> LatestRelease:
     """Find the latest of the newest MAX_CONSIDERED releases of a project."""
-    found = (
+    statement = (
         sa.select(releases.c.version, release_projects.c.ordered_at, releases.c.reported_at)
         .join_from(release_projects, releases, releases.c.id == release_projects.c.release_id)
         .where(release_projects.c.project_id == project_id)
         .order_by(release_projects.c.ordered_at.desc(), releases.c.id.desc())
         .limit(MAX_CONSIDERED)
     )
-    rows = (await connection.execute(found)).all()
+    rows = (await connection.execute(statement)).all()
     order = ReleaseOrder({row.version: row.ordered_at for row in rows})
     return latest_of(order, frozenset(row.version for row in rows if row.reported_at is not None))
 

@@ -151,7 +151,7 @@ async def _find_seen(
     connection: AsyncConnection, org_id: str, project_id: int, versions: Iterable[str]
 ) -> dict[str, SeenRelease]:
     in_project = (release_projects.c.release_id == releases.c.id) & (release_projects.c.project_id == project_id)
-    found = (
+    statement = (
         sa.select(
             releases.c.version,
             releases.c.id,
@@ -162,7 +162,7 @@ async def _find_seen(
         .join_from(releases, release_projects, in_project, isouter=True)
         .where(releases.c.org_id == org_id, releases.c.version.in_(list(versions)))
     )
-    return {version: SeenRelease(*rest) for version, *rest in await connection.execute(found)}
+    return {version: SeenRelease(*rest) for version, *rest in await connection.execute(statement)}
 
 
 async def _move_earlier(connection: AsyncConnection, project_id: int, seen: Mapping[SeenRelease, datetime]) -> None:

@@ -91,8 +91,8 @@ async def create(
 
 async def find(connection: AsyncConnection, org_id: str, project_id: int, channel_id: str) -> Channel | None:
     """A channel visible in the project: a channel of the project, or of its organization."""
-    found = sa.select(*COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(*COLUMNS).where(notification_channels.c.id == channel_id, *_visible_from(org_id, project_id))
+    row = (await connection.execute(statement)).mappings().one_or_none()
     return None if row is None else _channel(row)
 
 
@@ -169,12 +169,12 @@ async def resolve_targets(
     the project, or only the channels of the organization if `project_id` is None. Oldest first.
     """
     live = (notification_channels.c.org_id == org_id) & notification_channels.c.deleted_at.is_(None)
-    found = sa.select(*COLUMNS).where(live).order_by(notification_channels.c.id)
+    statement = sa.select(*COLUMNS).where(live).order_by(notification_channels.c.id)
     if channel_ids is not None:
-        found = found.where(notification_channels.c.id.in_(list(channel_ids)))
+        statement = statement.where(notification_channels.c.id.in_(list(channel_ids)))
     else:
-        found = found.where(*_visible_from(org_id, project_id), notification_channels.c.enabled)
-    return [_channel(row) for row in (await connection.execute(found)).mappings()]
+        statement = statement.where(*_visible_from(org_id, project_id), notification_channels.c.enabled)
+    return [_channel(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def resolve_subscribers(
@@ -185,7 +185,7 @@ async def resolve_subscribers(
         channel_subscriptions.c.org_id == org_id,
         channel_subscriptions.c.event.in_([event.value for event in events]),
     )
-    found = (
+    statement = (
         sa.select(*COLUMNS)
         .where(
             notification_channels.c.id.in_(subscribed),
@@ -194,14 +194,14 @@ async def resolve_subscribers(
         )
         .order_by(notification_channels.c.id)
     )
-    return [_channel(row) for row in (await connection.execute(found)).mappings()]
+    return [_channel(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def list_subscriptions(connection: AsyncConnection, channel_id: str) -> list[ChannelEvent]:
     """The events that a channel subscribes to, in the order of the enum."""
     columns = channel_subscriptions.c
-    found = sa.select(columns.event).where(columns.channel_id == channel_id)
-    events = set((await connection.execute(found)).scalars())
+    statement = sa.select(columns.event).where(columns.channel_id == channel_id)
+    events = set((await connection.execute(statement)).scalars())
     return [event for event in ChannelEvent if event.value in events]
 
 

@@ -62,7 +62,7 @@ def _free_channels() -> sa.Subquery:
     )
     channel_counts, org_counts = _in_flight_counts(deliveries.c.channel_id), _in_flight_counts(deliveries.c.org_id)
     org_id = notification_channels.c.org_id
-    found = (
+    statement = (
         sa.select(ready.c.id, org_id, first.label("first_at"))
         .join_from(ready, notification_channels, notification_channels.c.id == ready.c.id)
         .join(channel_counts, channel_counts.c.of == ready.c.id, isouter=True)
@@ -70,15 +70,15 @@ def _free_channels() -> sa.Subquery:
         .where(sa.func.coalesce(channel_counts.c.number, 0) < _channel_limit())
         .where(sa.func.coalesce(org_counts.c.number, 0) < _int_parameter("organization"))
     )
-    return found.subquery("free")
+    return statement.subquery("free")
 
 
 def _ranked(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     """Waiting deliveries with their position within the channel, except blocked ones."""
     order = (deliveries.c.next_at, deliveries.c.id)
     position = sa.func.row_number().over(partition_by=deliveries.c.channel_id, order_by=order).label("place")
-    found = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, position)
-    return found.where(
+    statement = sa.select(deliveries.c.id, deliveries.c.channel_id, deliveries.c.next_at, position)
+    return statement.where(
         deliveries.c.state == State.READY.value, *conditions, deliveries.c.id.not_in(_blocked_by_earlier())
     )
 

@@ -140,16 +140,16 @@ class SegmentSet:
         self.report_lost((), requests)
         self._log.error(OVERLAP, segment=str(segment.path), requests=requests)
 
-    def record_damage(self, segment: Segment, found: IndexResult, expected: int, *, is_end_known: bool = True) -> None:
+    def record_damage(self, segment: Segment, index: IndexResult, expected: int, *, is_end_known: bool = True) -> None:
         """Save, report and skip damage that indexing has found. Requests up to `expected` were on disk once. Unless
         `is_end_known`, missing requests after these were being written when the process stopped, or were acknowledged
         just before.
         """
-        self._policies |= found.segment.policies
-        segment.keep |= found.unreadable
-        synced = segment.last_synced = max(expected, found.last_synced)
-        last = found.segment.last
-        for damage in found.damages:
+        self._policies |= index.segment.policies
+        segment.keep |= index.unreadable
+        synced = segment.last_synced = max(expected, index.last_synced)
+        last = index.segment.last
+        for damage in index.damages:
             missing = damage.missing(expected)
             if not is_end_known and (damage.last is None or missing[1] > max(synced, missing[0] - 1)):
                 self._log_uncertain_end(segment, damage, missing, synced)
@@ -157,7 +157,7 @@ class SegmentSet:
                 self._record_missing(segment, damage, missing, synced)
             last = max(last, missing[1])
         if last < expected:  # the file is shorter than recorded
-            end = found.segment.length
+            end = index.segment.length
             self._record_missing(segment, Damage(end, end, last + 1, expected), (last + 1, expected), synced)
 
     def _log_uncertain_end(self, segment: Segment, damage: Damage, missing: Range, synced: int) -> None:

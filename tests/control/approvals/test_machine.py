@@ -39,7 +39,7 @@ from control.approvals.policies import store as policies
 from control.approvals.policies.rules import DECIDING_ROLES
 from control.approvals.requests import submit
 from control.approvals.tables import approval_requests, approval_votes
-from control.approvals.voting import VoteRequest
+from control.approvals.voting import Ballot
 from control.audit.record import Actor, record
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
@@ -368,7 +368,7 @@ class Machine(RuleBasedStateMachine):
     async def _vote(
         self, database: Database, asked: Asked, voter: Person, behalf: Person | None, *, approves: bool
     ) -> Any:
-        ballot = VoteRequest(self.reach(voter, behalf), asked.id, "because", "r", self.now)
+        ballot = Ballot(self.reach(voter, behalf), asked.id, "because", "r", self.now)
         outcome, foretold = await self._vote_and_foretell(database, ballot, approves=approves)
         if isinstance(outcome, voting.CastVote):
             assert outcome.idempotent == (foretold is not None)
@@ -377,7 +377,7 @@ class Machine(RuleBasedStateMachine):
         return outcome
 
     async def _vote_and_foretell(
-        self, database: Database, ballot: VoteRequest, *, approves: bool
+        self, database: Database, ballot: Ballot, *, approves: bool
     ) -> tuple[voting.CastVote | ApiError, str | None]:
         """The outcome, and what the rules say of the vote before it is cast."""
         vote, explain = (

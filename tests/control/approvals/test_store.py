@@ -21,7 +21,7 @@ from control.approvals.policies.rules import FALLBACK
 from control.approvals.requests import submit
 from control.approvals.store import RequestDetails
 from control.approvals.tables import approval_votes
-from control.approvals.voting import CastVote, VoteRequest
+from control.approvals.voting import Ballot, CastVote
 from control.audit.tables import audit_events
 from control.audit.verify import verify_stored
 from control.routing.arguments import Transaction
@@ -95,7 +95,7 @@ async def vote(
 ) -> CastVote | ApiError:
     try:
         async with database.write() as connection:
-            return await getattr(voting, verb)(connection, VoteRequest(caller, request.id, "x", "r", NOW))  # type: ignore[no-any-return]  # one of two
+            return await getattr(voting, verb)(connection, Ballot(caller, request.id, "x", "r", NOW))  # type: ignore[no-any-return]  # one of two
     except ApiError as error:
         return error
 

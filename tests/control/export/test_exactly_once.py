@@ -26,7 +26,7 @@ from control.export.destinations.interfaces import DestinationError, ObjectStore
 from control.export.exporter import Exporter, SinkDisabled, WarehouseMetrics
 from control.export.model import BlobstoreConfig, RunStatus, Sink, SinkKind, Stream
 from control.export.sink_destination import Destination, open_store
-from control.export.store import LeaseHeld
+from control.export.store import LeaseUnavailable
 from control.export.streams import parquet
 from control.export.streams.parquet import from_micros
 from control.export.streams.reading import Batch, ExportSource
@@ -312,7 +312,7 @@ async def test_an_exporter_that_was_overtaken_changes_nothing(world: World) -> N
 
     slow = asyncio.create_task(world.exporter(put=Slow()).export(sink.org_id, sink.id, 1))
     await gate.reached.wait()
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseUnavailable):
         await world.exporter().export(sink.org_id, sink.id, 1)
     world.now += store.LEASE
     world.source.rows[3] = "{}"
@@ -482,7 +482,7 @@ async def test_a_sink_that_is_deleted_or_disabled_stops(world: World) -> None:
 
     _, (ended,) = await world.exporter(put=Deleting()).export(sink.org_id, sink.id, 1)
     assert ended.run.status is RunStatus.FAILED
-    with pytest.raises(LeaseHeld):
+    with pytest.raises(LeaseUnavailable):
         await world.exporter().export(sink.org_id, sink.id, 1)
     other = await sink_of(world, sink.org_id, sink.created_by)
     async with world.database.write() as connection:

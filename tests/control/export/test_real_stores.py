@@ -166,4 +166,4 @@ async def test_snowflake_loads_every_file_once(world: World, tmp_path: Path) -> 
             exporter._open_destination = lambda _sink: Destination("", Directory(), wrong)
             _, (ended,) = await exporter.export(sink.org_id, sink.id, 100)
             assert ended.run.status is RunStatus.FAILED
-            assert "check the warehouse, the stage" in str(ended.run.error)
+            assert "Check the warehouse, the stage" in str(ended.run.error)

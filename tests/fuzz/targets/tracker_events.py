@@ -20,7 +20,13 @@ from multidict import CIMultiDict, CIMultiDictProxy
 
 from chassis.changes import MAX_DEDUPE_KEY_LENGTH, MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH
 from control.code.issue_links.addresses import ExternalItem
-from control.inbound.integrations.tables import MAX_EVENT_LENGTH, Hook, Integration, IntegrationConfig, IntegrationKind
+from control.inbound.integrations.tables import (
+    MAX_EVENT_LENGTH,
+    Integration,
+    IntegrationConfig,
+    IntegrationKind,
+    WebhookEndpoint,
+)
 from control.inbound.webhooks.api import SOURCES
 from control.inbound.webhooks.platform import PayloadError
 from control.inbound.webhooks.trackers.effects import MAX_AHEAD, ChangeReport, IssueReport, TrackerEvent
@@ -66,8 +72,8 @@ def check(data: bytes) -> None:
         check_headers(kind, head.decode("utf-8", "surrogateescape"), body)
 
 
-def hook(kind: IntegrationKind, secret: str) -> Hook:
-    return Hook(Integration(kind=kind, **_INTEGRATION), (secret.encode(),))
+def endpoint(kind: IntegrationKind, secret: str) -> WebhookEndpoint:
+    return WebhookEndpoint(Integration(kind=kind, **_INTEGRATION), (secret.encode(),))
 
 
 def check_headers(kind: IntegrationKind, head: str, body: bytes) -> None:
@@ -75,7 +81,9 @@ def check_headers(kind: IntegrationKind, head: str, body: bytes) -> None:
     lines = head.split("\n")
     names = (_SIGNATURES[kind], "webhook-id", "webhook-timestamp", "webhook-signature")
     headers = CIMultiDict((names[number % len(names)], line) for number, line in enumerate(lines))
-    assert not SOURCES[kind].platform.verify(CIMultiDictProxy(headers), body, hook(kind, NEVER_SIGNS), NOW.timestamp())
+    assert not SOURCES[kind].platform.verify(
+        CIMultiDictProxy(headers), body, endpoint(kind, NEVER_SIGNS), NOW.timestamp()
+    )
     key = SOURCES[kind].platform.delivery_id(CIMultiDictProxy(headers))
     assert key is None or (0 < len(key) <= 128 and key.isascii() and key.isprintable())
 
@@ -85,10 +93,10 @@ def check_body(kind: IntegrationKind, body: bytes) -> None:
     key = base64.b64decode(SIGNS.removeprefix("whsec_")) if kind is IntegrationKind.GENERIC else SIGNS.encode()
     digest = hmac.new(key, body, hashlib.sha256).hexdigest()
     headers = CIMultiDictProxy(CIMultiDict({_SIGNATURES[kind]: _PREFIXES.get(kind, "sha256=") + digest}))
-    verified = platform.verify(headers, body, hook(kind, SIGNS), NOW.timestamp())
+    verified = platform.verify(headers, body, endpoint(kind, SIGNS), NOW.timestamp())
     assert verified or kind is IntegrationKind.LINEAR
-    assert not platform.verify(headers, body + b" ", hook(kind, SIGNS), NOW.timestamp())
-    assert not platform.verify(headers, body, hook(kind, NEVER_SIGNS), NOW.timestamp())
+    assert not platform.verify(headers, body + b" ", endpoint(kind, SIGNS), NOW.timestamp())
+    assert not platform.verify(headers, body, endpoint(kind, NEVER_SIGNS), NOW.timestamp())
     try:
         name = platform.event_name(headers, body)
         assert re.fullmatch(r"[\w:.-]+", name, re.ASCII)

@@ -1,13 +1,14 @@
 """Filters as they are written: both encodings, every bound from both sides, one issue per offending field."""
 
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chassis.errors import BadRequest
@@ -252,6 +253,7 @@ EXAMPLE = 'For example: serviceName:cart or name:*"two words"*.'
     [
         ("body:*connection refused*", 'At character 18: expected key:value. {} body:*"connection refused"*.'),
         ("-body:*no route to host*", 'At character 11: expected key:value. {} -body:*"no route to host"*.'),
+        ("-body:no route*", 'At character 10: expected key:value. {} -body:*"no route"*.'),
         ("body:*dial tcp: refused*", 'At character 17: expected key:value. {} body:*"dial tcp: refused"*.'),
         ("name:GET /cart a:1", 'At character 10: expected key:value. {} name:"GET /cart".'),
         ('name:*5" disk*', r'At character 10: expected key:value. {} name:*"5\" disk"*.'),
@@ -309,18 +311,25 @@ def test_every_fault_of_a_text_is_named() -> None:
     ]
 
 
-@given(st.lists(st.text('ab:*"', min_size=1, max_size=5), min_size=2, max_size=4).map(" ".join), st.sampled_from("*-"))
-def test_the_spelling_that_a_message_shows_is_right(words: str, sign: str) -> None:
-    """Whatever the words are: the value is what was written, without the stars at its ends."""
-    text = f"k:{words}*" if sign == "*" else f"-k:*{words}*"
+TEMPLATES = ["k:{}", "k:{}*", "k:*{}*", "-k:{}", "!k:{}", "-k:{}*", "-k:*{}", "-k:*{}*", "(a:1 or -k:{}*)"]
+SHOWN = re.compile(r"(?:Quote a value with spaces|a wildcard is one star|Quote stars that are text): (.+?)\.(?= |$)")
+
+
+@given(st.lists(st.text('ab:*"', min_size=1, max_size=5), max_size=4).map(" ".join), st.sampled_from(TEMPLATES))
+@example(": a a:", "-k:*{}*")  # the hint has one star
+@example("a b", "-k:{}*")
+@example("a*", "-k:{}*")
+@example('**"a', "k:{}")
+def test_the_spelling_that_a_message_shows_is_right(words: str, template: str) -> None:
+    """The value of the term in the hint is a part of the text, for all words."""
+    text = template.format(words)
     try:
         filter_syntax.parse(text)
     except filter_syntax.FilterSyntaxError as error:
-        _, _, shown = error.faults[-1].partition("Quote a value with spaces: ")
-        if shown.startswith(("k:", "-k:")):
-            (found,) = parse(shown.removesuffix("."))
-            assert isinstance(found, Filter)
-            assert found.values[0] in text
+        for shown in SHOWN.findall(" ".join(error.faults)):
+            (term,) = parse(shown)
+            assert isinstance(term, Filter), shown
+            assert all(value in text for value in term.values), shown
 
 
 @given(

@@ -80,7 +80,7 @@ function Main({ me }: { me: Whoami }): JSX.Element {
   }, [found?.name, place.project, place.org]);
   useKeys(
     [
-      ['?', 'show the keys', () => setHelp(true)],
+      ['?', 'show the keyboard shortcuts', () => setHelp(true)],
       ['[', 'earlier', () => shift(-0.5)],
       [']', 'later', () => shift(0.5)],
       ['-', 'a longer time', () => shift(0, 2)],
@@ -151,7 +151,7 @@ function NoView({ me, path }: { me: Whoami; path: string }): JSX.Element {
   if (path === '/ui/' && me.projects.length > 0) return <Skeleton />;
   return (
     <section class="narrow">
-      <h1>{me.projects.length === 0 ? 'You have access to no project' : 'There is no such view'}</h1>
+      <h1>{me.projects.length === 0 ? 'You do not have access to a project' : 'There is no such view'}</h1>
       <ul>
         {me.projects.map((project) => (
           <li key={project.id}>

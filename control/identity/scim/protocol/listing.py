@@ -108,14 +108,14 @@ async def select_page(connection: AsyncConnection, org_id: str, wanted: ListRequ
     return found.limit(wanted.count + 1)
 
 
-def order_page(found: sa.Select[Any], wanted: ListRequest, table: sa.Table) -> sa.Select[Any]:
+def order_page(statement: sa.Select[Any], wanted: ListRequest, table: sa.Table) -> sa.Select[Any]:
     """The statement with the order of the list."""
     for column in _order_columns(wanted, table):
         if column is table.c.id and wanted.filter is not None and wanted.filter.selects_few:
             # The rows are sorted after the search: SQLite would otherwise read all ids in order, and compare each.
             column = sa.func.coalesce(column, "")  # noqa: PLW2901
-        found = found.order_by(column.desc() if wanted.descending else column)
-    return found
+        statement = statement.order_by(column.desc() if wanted.descending else column)
+    return statement
 
 
 def _parse(

@@ -71,10 +71,10 @@ def split(operations: Sequence[dict[str, Any]]) -> SplitPatch | None:
             if not _add_operation(change, verb, value):
                 return None
         elif path is not None and path.startswith(_MEMBERS):
-            found = _ONE_MEMBER.fullmatch(str(each["path"]).strip()[-len(path) :])
-            if found is None or verb != "remove":
+            match = _ONE_MEMBER.fullmatch(str(each["path"]).strip()[-len(path) :])
+            if match is None or verb != "remove":
                 return None
-            change.remove({found[1]} if _is_user_id(found[1]) else set())
+            change.remove({match[1]} if _is_user_id(match[1]) else set())
         elif path is None and isinstance(value, dict) and verb != "remove":  # remove needs a path
             named = [name for name in value if _stripped(name.strip()) == _MEMBERS]  # names are paths here
             for name in named:

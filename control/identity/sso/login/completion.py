@@ -123,22 +123,22 @@ class Completion:
         return found
 
     @asynccontextmanager
-    async def refusing(self, request: web.Request, found: ConnectionOfOrganization) -> AsyncIterator[None]:
+    async def refusing(self, request: web.Request, sso: ConnectionOfOrganization) -> AsyncIterator[None]:
         """Context of steps that may refuse a login. Raises the error of `refuse`, and counts other errors as failed
         logins.
         """
         try:
             yield
         except LoginRefused as refusal:
-            raise await self.refuse(request, found, refusal) from refusal
+            raise await self.refuse(request, sso, refusal) from refusal
         except Exception:
-            self.metrics.count(found.connection.protocol, "failed")
+            self.metrics.count(sso.connection.protocol, "failed")
             raise
 
     async def complete(
         self,
         request: web.Request,
-        found: ConnectionOfOrganization,
+        sso: ConnectionOfOrganization,
         login: login_store.StoredLogin,
         state: str,
         vouched: Vouched,
@@ -149,28 +149,28 @@ class Completion:
         """
         await self.issuer.ensure_key_published()
         async with self.context.database.write() as connection:
-            response, admission = await self._complete(connection, request, found, login, state, vouched, ending)
+            response, admission = await self._complete(connection, request, sso, login, state, vouched, ending)
         if admission.provisioned or admission.before is not None:
-            self.context.guards.invalidate_bearers(found.connection.org_id)
-        self.metrics.count(found.connection.protocol, "succeeded")
-        browser.clear_binding(response, found.connection.protocol, state)
+            self.context.guards.invalidate_bearers(sso.connection.org_id)
+        self.metrics.count(sso.connection.protocol, "succeeded")
+        browser.clear_binding(response, sso.connection.protocol, state)
         return response
 
-    async def refuse(self, request: web.Request, found: ConnectionOfOrganization, refusal: LoginRefused) -> ApiError:
+    async def refuse(self, request: web.Request, sso: ConnectionOfOrganization, refusal: LoginRefused) -> ApiError:
         """The error of a refused login. Only the audit log gets the reason."""
-        self.metrics.count(found.connection.protocol, "refused")
-        data = {"protocol": found.connection.protocol.value, "reason": refusal.reason, "detail": refusal.detail}
+        self.metrics.count(sso.connection.protocol, "refused")
+        data = {"protocol": sso.connection.protocol.value, "reason": refusal.reason, "detail": refusal.detail}
         # Requests that any client can send are counted separately from answers of a provider to a begun login.
-        bucket = f"{found.connection.org_id} {'unsolicited' if refusal.reason in UNSOLICITED else 'solicited'}"
+        bucket = f"{sso.connection.org_id} {'unsolicited' if refusal.reason in UNSOLICITED else 'solicited'}"
         if not await request.app[RATE_LIMITS].admits(LimitClass.SSO_REFUSAL, bucket):
             # Without the detail: it may have an e-mail address, which only the organization may see.
             log.info(
-                "refused single sign-on not recorded: too many", org_id=found.connection.org_id, reason=refusal.reason
+                "refused single sign-on not recorded: too many", org_id=sso.connection.org_id, reason=refusal.reason
             )
         else:
             async with self.context.database.write() as connection:
-                actor = Actor(found.connection.org_id)
-                await record(connection, actor, "sso.refuse", found.connection.id, data, request_id(request))
+                actor = Actor(sso.connection.org_id)
+                await record(connection, actor, "sso.refuse", sso.connection.id, data, request_id(request))
         await request.app[RATE_LIMITS].record_address_failure(request, LimitClass.FAILED_SSO)
         return BadRequest(browser.REFUSED)
 
@@ -178,23 +178,23 @@ class Completion:
         self,
         connection: AsyncConnection,
         request: web.Request,
-        found: ConnectionOfOrganization,
+        sso: ConnectionOfOrganization,
         login: login_store.StoredLogin,
         state: str,
         vouched: Vouched,
         ending: browser.Format,
     ) -> tuple[web.Response, accounts.Admission]:
-        now, stored = datetime.now(UTC), found.connection
+        now, stored = datetime.now(UTC), sso.connection
         current = await require_unchanged(connection, stored)
-        await _use(connection, found, state, vouched, now)
+        await _use(connection, sso, state, vouched, now)
         account = await accounts.find_account(
-            connection, found, vouched.subject, vouched.profile, login.link_principal_id
+            connection, sso, vouched.subject, vouched.profile, login.link_principal_id
         )
         admission = await accounts.admit(connection, current, account.user, vouched.profile.groups)
         identity_id = await accounts.link(connection, current, vouched.subject, vouched.profile, account, now)
         tested = await connection_store.mark_tested(connection, stored.id, now)
         methods = await _methods(connection, stored.org_id, vouched)
-        await _record(connection, request, found, account, identity_id, vouched, admission, methods, tested=tested)
+        await _record(connection, request, sso, account, identity_id, vouched, admission, methods, tested=tested)
         wanted = return_path.resolve_stored(login.relay_state)
         if ending == "json":
             session = await session_store.start(
@@ -236,12 +236,12 @@ async def require_unchanged(connection: AsyncConnection, stored: StoredConnectio
 
 
 async def _use(
-    connection: AsyncConnection, found: ConnectionOfOrganization, state: str, vouched: Vouched, now: datetime
+    connection: AsyncConnection, sso: ConnectionOfOrganization, state: str, vouched: Vouched, now: datetime
 ) -> None:
     """Use the login and the assertion of SAML, once each. Raises LoginRefused."""
     if vouched.assertion_id is None or vouched.assertion_expires_at is None:
         return
-    stored = found.connection
+    stored = sso.connection
     if not await login_store.use_login(connection, stored.id, state, now):
         raise LoginRefused("login_used", "The login was already completed, or has expired.")
     if not await login_store.use_assertion(
@@ -260,7 +260,7 @@ async def _methods(connection: AsyncConnection, org_id: str, vouched: Vouched) -
 async def _record(
     connection: AsyncConnection,
     request: web.Request,
-    found: ConnectionOfOrganization,
+    sso: ConnectionOfOrganization,
     account: accounts.FoundAccount,
     identity_id: str,
     vouched: Vouched,
@@ -270,7 +270,7 @@ async def _record(
     tested: bool,
 ) -> None:
     """Record an event for each effect of the login."""
-    stored, user = found.connection, account.user
+    stored, user = sso.connection, account.user
     actor = Actor(stored.org_id, user.id, PrincipalKind.USER)
     details = {"protocol": stored.protocol.value, "connectionId": stored.id}
     events: list[tuple[str, dict[str, object]]] = []

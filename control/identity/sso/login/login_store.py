@@ -87,13 +87,13 @@ async def begin(
 async def count_unfinished(connection: AsyncConnection, address: str, now: datetime) -> int:
     """The number of logins that this client began within LOGIN_LIFETIME and did not finish within FINISH_WITHIN."""
     now = to_milliseconds(now)
-    found = sa.select(sa.func.count()).where(
+    statement = sa.select(sa.func.count()).where(
         sso_logins.c.address_hash == hash_text(address),
         sso_logins.c.created_at > now - LOGIN_LIFETIME,
         sso_logins.c.created_at <= now - FINISH_WITHIN,
         sso_logins.c.used_at.is_(None),
     )
-    return await connection.scalar(found) or 0
+    return await connection.scalar(statement) or 0
 
 
 async def forget_links(connection: AsyncConnection, org_id: str, principal_id: str) -> None:
@@ -150,8 +150,8 @@ async def issue_code(connection: AsyncConnection, code: str, stored: StoredCode,
 
 async def find_code(connection: AsyncConnection, code: str) -> StoredCode | None:
     """The code, even if it is spent or expired."""
-    found = sa.select(sso_handoff_codes).where(sso_handoff_codes.c.hash == hash_secret(code))
-    row = (await connection.execute(found)).mappings().one_or_none()
+    statement = sa.select(sso_handoff_codes).where(sso_handoff_codes.c.hash == hash_secret(code))
+    row = (await connection.execute(statement)).mappings().one_or_none()
     if row is None:
         return None
     values = {each.name: row[each.name] for each in fields(StoredCode)}

@@ -131,14 +131,14 @@ class ProviderResponses(Handlers):
             return await self._complete_saml(request, found, posted, ending)
 
     async def _complete_saml(
-        self, request: web.Request, found: ConnectionOfOrganization, posted: AssertionPost, ending: browser.Format
+        self, request: web.Request, sso: ConnectionOfOrganization, posted: AssertionPost, ending: browser.Format
     ) -> web.StreamResponse:
-        state, stored = posted.relay_state or "", found.connection
+        state, stored = posted.relay_state or "", sso.connection
         if not browser.is_secret(state):
             raise LoginRefused("state_missing", "The response has no RelayState of Sluice, so it answers no request.")
         async with self.context.database.read() as connection:  # a later transaction uses login and assertion together
             login = await _find_login(connection, request, stored, state)
-        assertion = await self._verify_assertion(found, login, posted.saml_response)
+        assertion = await self._verify_assertion(sso, login, posted.saml_response)
         named = assertion.subject if assertion.subject_format == EMAIL_FORMAT else ""
         vouched = Vouched(
             subject=assertion.subject,
@@ -148,18 +148,18 @@ class ProviderResponses(Handlers):
             assertion_id=assertion.id,
             assertion_expires_at=assertion.not_on_or_after,
         )
-        return await self.completion.complete(request, found, login, state, vouched, ending)
+        return await self.completion.complete(request, sso, login, state, vouched, ending)
 
     async def _verify_assertion(
-        self, found: ConnectionOfOrganization, login: login_store.StoredLogin, encoded: str
+        self, sso: ConnectionOfOrganization, login: login_store.StoredLogin, encoded: str
     ) -> Assertion:
         """The signed assertion, verified in a thread. Raises LoginRefused."""
-        texts = connection_store.certificates_of(self.secret_box, found.connection)
+        texts = connection_store.certificates_of(self.secret_box, sso.connection)
         expected = ExpectedResponse(
             certificates=tuple(parse_certificate(text) for text in texts),
-            idp_entity_id=found.connection.idp_entity_id or "",
-            sp_entity_id=self.urls.entity_id(found.org_slug),
-            acs_url=self.urls.acs(found.org_slug),
+            idp_entity_id=sso.connection.idp_entity_id or "",
+            sp_entity_id=self.urls.entity_id(sso.org_slug),
+            acs_url=self.urls.acs(sso.org_slug),
             request_id=login.request_id,
             now=datetime.now(UTC),
         )
@@ -203,44 +203,44 @@ class ProviderResponses(Handlers):
             return await self._complete_oidc(request, found, query)
 
     async def _complete_oidc(
-        self, request: web.Request, found: ConnectionOfOrganization, query: _Query
+        self, request: web.Request, sso: ConnectionOfOrganization, query: _Query
     ) -> web.StreamResponse:
         state = query.state or ""
         binding = browser.binding_of(request, state)
-        login = await self._use_login(request, found, state)
+        login = await self._use_login(request, sso, state)
         if query.error is not None:
             raise LoginRefused("provider_error", f"The provider answers: {query.error}.")
         if query.code is None:
             raise LoginRefused("code_missing", "The provider sent no code.")
-        stored = found.connection
+        stored = sso.connection
         metadata = await self.providers.metadata(stored.oidc_issuer or "", account=stored.org_id)
         check_response_issuer(metadata, query.issuer)
-        response = await self._exchange(found, metadata, query.code, binding or "")
-        id_token = await self._verify_id_token(found, metadata, response, binding or "")
-        claims = await self._claims(found, metadata, response, id_token)
+        response = await self._exchange(sso, metadata, query.code, binding or "")
+        id_token = await self._verify_id_token(sso, metadata, response, binding or "")
+        claims = await self._claims(sso, metadata, response, id_token)
         vouched = Vouched(
             subject=id_token.subject,
             profile=mapping.read_profile(Protocol.OIDC, stored.attribute_mapping, claims),
             mfa=mapping.is_mfa_asserted(id_token.auth_methods, id_token.acr),
         )
-        return await self.completion.complete(request, found, login, state, vouched, query.ending)
+        return await self.completion.complete(request, sso, login, state, vouched, query.ending)
 
     async def _use_login(
-        self, request: web.Request, found: ConnectionOfOrganization, state: str
+        self, request: web.Request, sso: ConnectionOfOrganization, state: str
     ) -> login_store.StoredLogin:
         """Use the login that this browser has begun. It stays used even if a later step fails. Raises LoginRefused."""
         if not browser.is_secret(state):  # checked before the write lock, so that invalid requests do not take it
             raise LoginRefused("state_missing", "The request has no state of Sluice: the login was not begun here.")
         async with self.context.database.write() as connection:
-            login = await _find_login(connection, request, found.connection, state)
-            if not await login_store.use_login(connection, found.connection.id, state, datetime.now(UTC)):
+            login = await _find_login(connection, request, sso.connection, state)
+            if not await login_store.use_login(connection, sso.connection.id, state, datetime.now(UTC)):
                 raise LoginRefused("state_unknown", "The login is not known, was used, or has expired.")
         return login
 
     async def _exchange(
-        self, found: ConnectionOfOrganization, metadata: ProviderMetadata, code: str, binding: str
+        self, sso: ConnectionOfOrganization, metadata: ProviderMetadata, code: str, binding: str
     ) -> TokenResponse:
-        stored = found.connection
+        stored = sso.connection
         return await exchange_code(
             self.egress,
             metadata,
@@ -248,15 +248,15 @@ class ProviderResponses(Handlers):
             client_secret=connection_store.decrypt_field(self.secret_box, stored, "oidc_client_secret"),
             code=code,
             code_verifier=browser.derive(binding, "pkce"),
-            redirect_uri=self.urls.callback(found.org_slug),
+            redirect_uri=self.urls.callback(sso.org_slug),
             account=stored.org_id,
         )
 
     async def _verify_id_token(
-        self, found: ConnectionOfOrganization, metadata: ProviderMetadata, response: TokenResponse, binding: str
+        self, sso: ConnectionOfOrganization, metadata: ProviderMetadata, response: TokenResponse, binding: str
     ) -> IdToken:
         """The verified ID token. If it is signed with an unknown key, the keys are fetched again."""
-        account, unknown_kid = found.connection.org_id, None
+        account, unknown_kid = sso.connection.org_id, None
         while True:
             keys = await self.providers.key_set(metadata, account=account, unknown_kid=unknown_kid)
             try:
@@ -264,7 +264,7 @@ class ProviderResponses(Handlers):
                     response.id_token,
                     keys,
                     issuer=metadata.issuer,
-                    client_id=found.connection.oidc_client_id or "",
+                    client_id=sso.connection.oidc_client_id or "",
                     nonce=browser.derive(binding, "nonce"),
                     now=datetime.now(UTC),
                     access_token=response.access_token,
@@ -276,13 +276,13 @@ class ProviderResponses(Handlers):
 
     async def _claims(
         self,
-        found: ConnectionOfOrganization,
+        sso: ConnectionOfOrganization,
         metadata: ProviderMetadata,
         response: TokenResponse,
         id_token: IdToken,
     ) -> Mapping[str, Any]:
         """The claims of the ID token. If a needed claim is missing, claims of userinfo are added if it is available."""
-        stored = found.connection
+        stored = sso.connection
         needed = mapping.needs_userinfo(stored.attribute_mapping, stored.role_mapping, id_token.claims)
         if not needed or metadata.userinfo_endpoint is None or response.access_token is None:
             return id_token.claims

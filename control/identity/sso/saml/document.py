@@ -52,11 +52,11 @@ def instant_of(element: etree._Element, name: str) -> datetime | None:
     text = element.get(name)
     if text is None:
         return None
-    found = _INSTANT.fullmatch(text)
+    match = _INSTANT.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError("another form")
-        return datetime.fromisoformat(found[1]).replace(microsecond=int((found[2] or "")[:6].ljust(6, "0")), tzinfo=UTC)
+        return datetime.fromisoformat(match[1]).replace(microsecond=int((match[2] or "")[:6].ljust(6, "0")), tzinfo=UTC)
     except ValueError as error:
         raise LoginRefused("instant_format", f"{name} is {quote(text)}, not a time in UTC.") from error
 
@@ -169,9 +169,9 @@ def _scan(xml: bytes) -> bytes:
     if declaration is not None:
         body = body[declaration.end() :]
     _require_at_most(body.count(b"<"), 2 * MAX_ELEMENTS, "too_many_elements")  # before the parser builds all of them
-    found = _FORBIDDEN.search(body)
-    if found is not None:
-        raise LoginRefused(_FORBIDDEN_REASONS[found[0]], f"The response contains {found[0].decode()}.")
+    match = _FORBIDDEN.search(body)
+    if match is not None:
+        raise LoginRefused(_FORBIDDEN_REASONS[match[0]], f"The response contains {match[0].decode()}.")
     return body
 
 

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from control.code.commits import NewCommit
 from control.code.proposals.store import ProposalReport
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import WebhookEndpoint
 from control.inbound.webhooks.forges.bitbucket_data_center import (
     DEFAULT_BRANCHES,
     PULL_REQUESTS,
@@ -172,9 +172,9 @@ class Bitbucket(Platform[ScmEvent]):
         """The id of the webhook. Data Center sends none."""
         return header(headers, "X-Hook-UUID")
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Verify the signature of the body."""
-        return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
+        return verify_body(endpoint.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (Cloud's body has no name)
         """The name of the event in the header."""

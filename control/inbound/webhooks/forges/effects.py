@@ -67,10 +67,10 @@ AUDIT_TRACE_ID: Final = "(webhook)"  # instead of a request id, like `record.COM
 MAX_LINKS: Final = 100  # links to a ticket that follow its state
 
 
-async def record_forge_event(
+async def apply_forge_event(
     connection: AsyncConnection, integration: Integration, event: ScmEvent, now: datetime
 ) -> ScmResult:
-    """Record an event. Returns the answer."""
+    """Apply an event. Returns the answer."""
     author = _author(integration, now)
     effects = _no_effects(event)
     for content in event.contents:
@@ -90,10 +90,10 @@ async def record_forge_event(
     return effects
 
 
-async def record_plain_pushes(
+async def apply_plain_pushes(
     connection: AsyncConnection, sent: Sequence[tuple[Integration, ScmEvent]], now: datetime
 ) -> list[ScmResult | None]:
-    """Record together the events that are pushes and change no issue. Returns None for each other event."""
+    """Apply together the events that are pushes and change no issue. Returns None for each other event."""
     by_org: dict[str, list[tuple[int, Integration, CommitsPushed]]] = {}
     for number, (integration, event) in enumerate(sent):
         match event.contents:
@@ -170,7 +170,7 @@ async def _publish(
         url=report.url,
         dedupe_key=_dedupe_key(integration, "release", published.repository, report.version),
     )
-    await _record(connection, author, [event], effects)
+    await _create_changes(connection, author, [event], effects)
 
 
 async def _deploy(
@@ -198,7 +198,7 @@ async def _deploy(
         )
         for project_id in project_ids
     ]
-    await _record(connection, author, events, effects)
+    await _create_changes(connection, author, events, effects)
 
 
 async def _change_ticket(
@@ -223,7 +223,7 @@ async def _delete_hook(connection: AsyncConnection, integration: Integration, go
         await record(connection, Actor(integration.org_id), "integration.change", integration.id, data, AUDIT_TRACE_ID)
 
 
-async def _record(
+async def _create_changes(
     connection: AsyncConnection, author: Author, events: Sequence[NewChangeEvent], effects: ScmResult
 ) -> None:
     """Record change events, each once. Events that are too old for the time line are left out."""

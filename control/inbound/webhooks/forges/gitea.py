@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import WebhookEndpoint
 from control.inbound.webhooks.forges.events import ABSENT, ScmEvent, has, read_event_name, require_event
 from control.inbound.webhooks.forges.github import common_contents
 from control.inbound.webhooks.platform import Headers, Platform, decode, header
@@ -37,11 +37,11 @@ class Gitea(Platform[ScmEvent]):
         self._system = system
         self._vendors = vendors
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Verify the signature of the body in the first of the headers that is present. If it is wrong, the other
         headers do not count.
         """
-        return verify_body(hook.secrets, body, header(headers, self._header(headers, "Signature")))
+        return verify_body(endpoint.secrets, body, header(headers, self._header(headers, "Signature")))
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name of the event in the header."""

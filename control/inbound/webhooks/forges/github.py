@@ -14,7 +14,7 @@ from msgspec import Raw
 from chassis.changes import MAX_NAME_LENGTH as MAX_ENVIRONMENT_LENGTH
 from control.code.commits import NewCommit
 from control.code.proposals.store import ProposalReport
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import WebhookEndpoint
 from control.inbound.webhooks.forges.events import (
     ABSENT,
     BRANCH,
@@ -185,9 +185,9 @@ class GitHub(Platform[ScmEvent]):
         """The id of the webhook."""
         return header(headers, "X-GitHub-Hook-ID")
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Verify the signature of the body. A signature with SHA-1 does not count."""
-        return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature-256"), prefix="sha256=")
+        return verify_body(endpoint.secrets, body, header(headers, "X-Hub-Signature-256"), prefix="sha256=")
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body has no name)
         """The name of the event in the header."""

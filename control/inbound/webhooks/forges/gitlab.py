@@ -15,7 +15,7 @@ import msgspec
 
 from chassis.changes import MAX_NAME_LENGTH
 from control.code.proposals.store import ProposalReport
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import WebhookEndpoint
 from control.inbound.webhooks.forges.events import (
     BRANCH,
     MAX_COMMITS,
@@ -165,21 +165,21 @@ class GitLab(Platform[ScmEvent]):
         """The id of the webhook."""
         return header(headers, "X-Gitlab-Webhook-UUID")
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:
         """Verify the signature with the signing token. If there is no signature, and only if the integration allows it,
         compare the secret token, which does not sign the body.
         """
         if any(name in headers for name in ("webhook-signature", "webhook-timestamp")):
             return verify_standard(
-                [_signing_key(secret) for secret in hook.secrets],
+                [_signing_key(secret) for secret in endpoint.secrets],
                 body,
                 header(headers, "webhook-id"),
                 header(headers, "webhook-timestamp"),
                 header(headers, "webhook-signature"),
                 now,
             )
-        return hook.integration.config.allow_plain_token and verify_token(
-            hook.secrets, header(headers, "X-Gitlab-Token")
+        return endpoint.integration.config.allow_plain_token and verify_token(
+            endpoint.secrets, header(headers, "X-Gitlab-Token")
         )
 
     def delivery_id(self, headers: Headers) -> str | None:

@@ -149,7 +149,7 @@ class IntegrationResult(msgspec.Struct, frozen=True, rename="camel"):
     links_updated: int = 0
 
 
-async def record_tracker_event(
+async def apply_tracker_event(
     connection: AsyncConnection, integration: Integration, event: TrackerEvent, now: datetime
 ) -> IntegrationResult:
     """Apply an event. Raises PayloadError for an event that cannot be applied."""

@@ -21,7 +21,7 @@ from chassis.changes import (
 )
 from control.code.issue_links.addresses import ExternalItem, identify_named
 from control.http.field_types import Slug, TimeInput, Url, line, lines
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import WebhookEndpoint
 from control.inbound.webhooks.platform import Headers, PayloadError, Platform, decode, header
 from control.inbound.webhooks.signatures import verify_body, verify_standard
 from control.inbound.webhooks.trackers.effects import (
@@ -92,9 +92,9 @@ class _Body(msgspec.Struct):
 class Generic(Platform[TrackerEvent]):
     """How generic events are signed and named, and how their contents are parsed."""
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:
         """Whether the body is signed, and, if a time is signed, whether the time is within the window."""
-        keys = [secret_bytes(secret.decode("ascii")) for secret in hook.secrets]
+        keys = [secret_bytes(secret.decode("ascii")) for secret in endpoint.secrets]
         if not any(name in headers for name in STANDARD_HEADERS):
             return verify_body(keys, body, header(headers, "X-Signature-256"), prefix="sha256=")
         message_id, time, signature = (header(headers, name) for name in STANDARD_HEADERS)

@@ -10,7 +10,7 @@ from yarl import URL
 
 from chassis.changes import MAX_DETAIL_LENGTH, MAX_TITLE_LENGTH, ChangeKind
 from control.code.issue_links.addresses import ExternalItem, identify
-from control.inbound.integrations.tables import Hook
+from control.inbound.integrations.tables import WebhookEndpoint
 from control.inbound.webhooks.platform import (
     Headers,
     PayloadError,
@@ -73,9 +73,9 @@ class Jira(Platform[TrackerEvent]):
     Format: developer.atlassian.com/cloud/jira/platform/webhooks. Dynamic webhooks of apps are not signed like this.
     """
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Whether the body is signed."""
-        return verify_body(hook.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
+        return verify_body(endpoint.secrets, body, header(headers, "X-Hub-Signature"), prefix="sha256=")
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """The name of the event. Raises PayloadError."""
@@ -151,9 +151,9 @@ class Linear(Platform[TrackerEvent]):
     different bodies.
     """
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:
         """Whether the body is signed, and was sent within a minute."""
-        if not verify_body(hook.secrets, body, header(headers, "Linear-Signature")):
+        if not verify_body(endpoint.secrets, body, header(headers, "Linear-Signature")):
             return False
         try:
             sent = msgspec.json.decode(body, type=_Sent)
@@ -236,9 +236,9 @@ class PagerDuty(Platform[TrackerEvent]):
     acknowledged and resolved. Each event of PagerDuty is recorded once.
     """
 
-    def verify(self, headers: Headers, body: bytes, hook: Hook, now: float) -> bool:  # noqa: ARG002 (no time is signed)
+    def verify(self, headers: Headers, body: bytes, endpoint: WebhookEndpoint, now: float) -> bool:  # noqa: ARG002 (no time is signed)
         """Whether the body is signed."""
-        return verify_versioned(hook.secrets, body, header(headers, "X-PagerDuty-Signature"))
+        return verify_versioned(endpoint.secrets, body, header(headers, "X-PagerDuty-Signature"))
 
     def event_name(self, headers: Headers, body: bytes) -> str:  # noqa: ARG002 (the body names it)
         """The name of the event. Raises PayloadError."""

@@ -7,7 +7,7 @@ import { accessToken, identity, refreshSession, sessionEnded, who } from './sess
  * token count as failures of the address. Raises ApiError, Unreachable.
  */
 export async function call<T>(asked: Call): Promise<T> {
-  if (who.value === null) throw new ApiError(401, 'unauthorized', 'Log in to go on.', [], '', null);
+  if (who.value === null) throw new ApiError(401, 'unauthorized', 'Log in to continue.', [], '', null);
   const asker = identity();
   try {
     return await request<T>(asked, accessToken());

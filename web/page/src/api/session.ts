@@ -155,7 +155,7 @@ export async function spendSignOn(code: string, begun: string | null): Promise<v
   const next = returnAddress(made.next ?? '/ui/', location.origin) ?? new URL('/ui/', location.origin);
   if (begun !== null && next.searchParams.get('begun') !== begun) {
     await post('/auth/logout', { cookie: true });
-    throw new Error('This is the end of another sign-on than the one that was begun here. Begin again.');
+    throw new Error('This is not the sign-on that was started in this tab. Start again.');
   }
   if (next.searchParams.has('begun')) next.searchParams.delete('begun'); // rewrites the query
   if (next.pathname.startsWith('/ui/')) {

@@ -58,7 +58,7 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
       <Loaded query={query}>
         {({ data }) =>
           data.length === 0 ? (
-            <p class="quiet">None yet.</p>
+            <p class="quiet">There are no saved views yet.</p>
           ) : (
             <ul class="plain">
               {data.map((view) => (
@@ -73,10 +73,10 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
                   {view.mayDelete && (
                     <Button
                       class="quiet"
-                      aria-label={`Delete the view ${view.name}${asked === view.id ? ' for everyone' : ''}`}
+                      aria-label={`Delete the view ${view.name}${asked === view.id ? ' for all members' : ''}`}
                       onClick={() => remove(view)}
                     >
-                      {asked === view.id ? 'Delete for everyone?' : 'Delete'}
+                      {asked === view.id ? 'Delete for all members?' : 'Delete'}
                     </Button>
                   )}
                 </li>
@@ -92,7 +92,7 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
         }}
       >
         <label class="field">
-          <span>Save what is shown as</span>
+          <span>Save this view as</span>
           <input
             type="text"
             required
@@ -108,7 +108,7 @@ function Menu({ place, close }: { place: Place; close: () => void }): JSX.Elemen
             checked={shared}
             onChange={(event) => setShared(event.currentTarget.checked)}
           />{' '}
-          {mayShare ? 'share with everyone in the project' : 'viewers cannot share'}
+          {mayShare ? 'share with all members of the project' : 'viewers cannot share'}
         </label>
         <button type="submit" disabled={name.trim() === ''}>
           Save

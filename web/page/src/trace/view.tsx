@@ -49,7 +49,7 @@ function NotYet({ again }: { again: () => void }): JSX.Element {
   return (
     <Empty title="There is no such trace, or it has not arrived yet.">
       {left > 0 ? (
-        <p role="status">Looking for {left} s more.</p>
+        <p role="status">Checking for another {left} s.</p>
       ) : (
         <Button onClick={() => setLeft(ARRIVING_S)}>Wait for it</Button>
       )}
@@ -141,7 +141,7 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       ['ArrowDown', 'next span', () => step(1)],
       ['ArrowUp', 'previous span', () => step(-1)],
       ['ArrowRight', 'open', () => (closed.has(selected) ? toggle(selected) : step(1))],
-      ['ArrowLeft', 'close, or to the parent', closeOrLeave],
+      ['ArrowLeft', 'close, or go to the parent', closeOrLeave],
       ['e', 'next error', () => select(nextOf(errors, selected))],
       ['E', 'previous error', () => select(nextOf(errors, selected, true))],
       ['n', 'next match', () => select(nextOf(found ?? [], selected))],
@@ -188,12 +188,12 @@ function Shown({ place, data, asked }: ShownProps): JSX.Element {
       {data.truncated && (
         <p class="covered partial">
           The earliest {data.rows.toLocaleString('en')} of {data.spanCount.toLocaleString('en')} spans are shown. Select
-          a span and then "Only this subtree" to load all of it.
+          a span and choose "Only this subtree" to load all spans below it.
         </p>
       )}
       {data.orphanCount > 0 && (
         <p class="covered">
-          {data.orphanCount} spans whose parent is not here (yet) stand at the top, marked as orphans.
+          {data.orphanCount} spans whose parent has not arrived are shown at the top, marked as orphans.
         </p>
       )}
       {root !== null && (

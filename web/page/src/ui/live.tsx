@@ -102,7 +102,7 @@ export function LiveBar<T>({ live, what, missing }: { live: Live<T>; what: strin
             if (live.isPaused) window.scrollTo({ top: 0 }); // which resumes it, too
           }}
         >
-          {live.isPaused ? 'Go on' : 'Pause'}
+          {live.isPaused ? 'Resume' : 'Pause'}
         </Button>{' '}
         <span class="quiet">
           {live.isTruncated &&

@@ -126,7 +126,7 @@ function Progress<T>({ query: { waitS, slowS, isLoading, cancel } }: { query: Qu
   if (waitS === null && (slowS === null || !isLoading)) return null;
   return (
     <p class="notice" role="status">
-      {waitS === null ? `Still loading after ${slowS} s.` : `The server is busy. Asking again in ${waitS} s.`}{' '}
+      {waitS === null ? `Still loading after ${slowS} s.` : `The server is busy. Retrying in ${waitS} s.`}{' '}
       <Button onClick={cancel}>Cancel</Button>
     </p>
   );

@@ -87,7 +87,8 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
   const noApproval =
     viewer.why.approve ?? (mustType && typed !== request.targetId ? `Type ${request.targetId} to approve.` : null);
   const noRejection =
-    viewer.why.reject ?? (isSilent ? `${viewer.withdraws ? 'To withdraw it' : 'To reject it'}, give a reason.` : null);
+    viewer.why.reject ??
+    (isSilent ? `Enter a reason to ${viewer.withdraws ? 'withdraw' : 'reject'} the request.` : null);
   function vote(which: 'approve' | 'reject'): void {
     void action.run(async () => {
       setCounted(await send<VoteResult>('POST', `${base}/${request.id}/${which}`, isSilent ? {} : { reason }));
@@ -116,7 +117,7 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
           {request.status === 'PENDING' &&
             !view.hasIndependentApprover &&
             view.remaining === 0 &&
-            '; one must be independent of the requester'}
+            '; one approver must be independent of the requester'}
         </dd>
         <dt>Requested by</dt>
         <dd>
@@ -154,7 +155,9 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
               <Text of={vote.approverName ?? vote.approver} />
               <After text=" for " of={vote.onBehalfOfName} />, {time(vote.at)}
               <After text=": " of={vote.reason} />
-              {vote.counts === false && <span class="quiet"> (does not count: the voter may no longer decide)</span>}
+              {vote.counts === false && (
+                <span class="quiet"> (does not count, because the voter may no longer decide)</span>
+              )}
             </li>
           ))}
         </ul>
@@ -195,7 +198,7 @@ function Card({ view, base, place, done }: CardProps): JSX.Element {
       )}
       {counted !== null && request.status === 'PENDING' && (
         <p role="status">
-          {counted.idempotent ? 'You had already approved.' : 'Your approval counts.'} Approvals still needed:{' '}
+          {counted.idempotent ? 'You have already approved.' : 'Your approval counts.'} Approvals still needed:{' '}
           {counted.remaining}.
         </p>
       )}

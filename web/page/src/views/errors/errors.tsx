@@ -185,7 +185,7 @@ function OneOccurrence({ place, path }: { place: Place; path: string }): JSX.Ele
           )}
           {data.logs && (
             <>
-              <h2>Log records around it, of the same {data.logs.of}</h2>
+              <h2>Log records around the occurrence, of the same {data.logs.of}</h2>
               <table>
                 <tbody>
                   {[...data.logs.before.data, ...data.logs.after.data].map((log) => (

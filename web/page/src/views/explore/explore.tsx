@@ -71,7 +71,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
           <input
             type="text"
             placeholder="http.route, serviceName"
-            title={`up to ${MAX_KEYS} keys, with commas between them`}
+            title={`up to ${MAX_KEYS} keys, separated by commas`}
             value={by}
             onChange={(event) => push({ by: keysOf(event.currentTarget.value).join(',') })}
           />
@@ -104,7 +104,7 @@ export default function Explore({ place }: ViewProps): JSX.Element {
             <LiveBar
               live={live}
               what="spans"
-              missing="What lasted longer than 15 minutes or came a minute late is missing here; while much arrives, also what came later than the 300 before it."
+              missing="Spans that last longer than 15 minutes or arrive more than a minute late are not shown. In a busy project, spans that are older than the last 300 are not shown either."
             />
             <LiveSpans spans={live.rows} place={place} />
           </>

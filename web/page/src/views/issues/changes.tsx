@@ -18,7 +18,7 @@ export function ChangesAround({ place, firstSeen }: { place: Place; firstSeen: s
   const [isOpen, setOpen] = useState(false);
   return (
     <details onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Changes around its first occurrence</summary>
+      <summary>Changes around the first occurrence</summary>
       {isOpen && <Changes place={place} firstSeen={firstSeen} />}
     </details>
   );
@@ -33,7 +33,9 @@ function Changes({ place, firstSeen }: { place: Place; firstSeen: string }): JSX
     <Loaded query={query}>
       {(page) =>
         page.data.length === 0 ? (
-          <p class="quiet">No deployment, release or flag was reported in the day before it and the hour after.</p>
+          <p class="quiet">
+            No deployment, release or flag was reported in the day before the first occurrence or the hour after it.
+          </p>
         ) : (
           <>
             <ul class="plain">

@@ -122,7 +122,7 @@ function One({ place }: { place: Place }): JSX.Element {
                 </span>
               )}
               {data.resolvedAfterRelease !== null && (
-                <span title="A release that comes later and is later than this one reopens it.">
+                <span title="The issue is reopened if the error occurs in a newer release that was not known when the issue was resolved.">
                   in the release after <Text of={data.resolvedAfterRelease} />
                 </span>
               )}

@@ -99,14 +99,14 @@ function FirstFactor(): JSX.Element {
       {way === 'sso' && (
         <Field
           name="org"
-          label="Organization (slug), whose identity provider you use"
+          label="Organization (slug) that you sign in to"
           autocomplete="organization"
           value={findView(address.value.path)?.place.org ?? ''}
           required
         />
       )}
       {way === 'token' && (
-        <Field name="token" label="Personal access token, kept in this tab alone" type="password" required />
+        <Field name="token" label="Personal access token (kept only in this tab)" type="password" required />
       )}
       {way === 'password' && isAttacked && <Attacked isBusy={action.isBusy} />}
       <Failure error={action.error ?? earlier} />
@@ -126,7 +126,7 @@ function FirstFactor(): JSX.Element {
         </Button>
       ))}
       <p class="quiet">
-        On the server, <code>sluice open</code> opens this page logged in.
+        On the server, the command <code>sluice open</code> opens this page and logs you in.
       </p>
     </form>
   );
@@ -138,7 +138,7 @@ function Attacked({ isBusy }: { isBusy: boolean }): JSX.Element {
   async function mail(email: string): Promise<void> {
     try {
       await requestLoginLink(email);
-      setSaid('If there is such an account, a link is on its way. Open it in this browser.');
+      setSaid('If the account exists, a link was mailed. Open the link in this browser.');
     } catch (failure) {
       setSaid((failure as Error).message);
     }
@@ -186,8 +186,8 @@ function Unbegun({ code }: { code: string }): JSX.Element {
   return (
     <form onSubmit={sending(action, spend)}>
       <p>
-        A sign-on that this tab did not begin ends here. Continue only if you have just signed in at your organization's
-        provider: otherwise you would use the account of somebody else.
+        This tab did not start this sign-on. Continue only if you have just signed in at your organization's identity
+        provider. Otherwise you could use another person's account.
       </p>
       <button type="submit" disabled={action.isBusy}>
         Continue
@@ -212,18 +212,18 @@ function Invited(): JSX.Element {
       <p>You are invited to an organization.</p>
       <label>
         <input type="checkbox" checked={hasAccount} onChange={(event) => setHasAccount(event.currentTarget.checked)} />{' '}
-        I have an account with this address already
+        I already have an account with this address
       </label>
       {!hasAccount && <Field name="name" label="Your name" autocomplete="name" required />}
       <Field
         name="password"
-        label={hasAccount ? 'Its password' : 'A new password, of at least 12 characters'}
+        label={hasAccount ? 'Password of the account' : 'A new password, of at least 12 characters'}
         type="password"
         autocomplete={hasAccount ? 'current-password' : 'new-password'}
         required
       />
       {hasAccount && (
-        <Field name="totp" label="Code of its second factor, if it has one" autocomplete="one-time-code" />
+        <Field name="totp" label="Code of the second factor, if the account has one" autocomplete="one-time-code" />
       )}
       <Failure error={action.error} />
       <button type="submit" disabled={action.isBusy}>

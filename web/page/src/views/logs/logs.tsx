@@ -85,7 +85,7 @@ export default function Logs({ place }: ViewProps): JSX.Element {
           <LiveBar
             live={live}
             what="records"
-            missing="What came a minute late is missing here; while much arrives, also what came later than the 300 before it."
+            missing="Records that arrive more than a minute late are not shown. In a busy project, records that are older than the last 300 are not shown either."
           />
           <Records records={live.rows} place={place} />
         </div>

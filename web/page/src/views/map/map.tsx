@@ -41,7 +41,7 @@ export default function ServiceMapView({ place }: ViewProps): JSX.Element {
               title={
                 data.scanned === 0
                   ? `No service sent a span from ${range.from} to ${range.to}.`
-                  : `One trace in ${data.sample} was to be counted, and none of these is from ${range.from} to ${range.to}. A shorter time counts more of them.`
+                  : `Only one trace in ${data.sample} is counted, and no counted trace is from ${range.from} to ${range.to}. Choose a shorter time to count more traces.`
               }
             />
           ) : (
@@ -51,7 +51,7 @@ export default function ServiceMapView({ place }: ViewProps): JSX.Element {
               </div>
               <p class={data.sample > 1 ? 'covered partial' : 'covered'}>
                 {data.sample > 1
-                  ? `One trace in ${data.sample} was counted, as a whole; all have about ${data.sample} times as many calls.`
+                  ? `Only one trace in ${data.sample} was counted. All traces together have about ${data.sample} times as many calls.`
                   : 'All traces of this time were counted.'}
               </p>
               {data.truncated && <p class="covered partial">There are more services or calls than are shown.</p>}

@@ -17,7 +17,7 @@ export default function Account({ me }: SectionProps): JSX.Element {
   if (!me.session) {
     return (
       <Panel title="Account">
-        <p>You use an access token: an account needs a session. Log out, and log in with your password.</p>
+        <p>You are logged in with an access token. To change your account, log out and log in with your password.</p>
       </Panel>
     );
   }
@@ -91,15 +91,15 @@ function Profile({ user, again }: { user: SessionUser; again: () => void }): JSX
                 setMailed(true);
               }}
             >
-              Mail a token to the address
+              Mail a token to this address
             </Act>
             {isMailed && <span role="status">The mail is on its way. Its token is valid for 30 minutes.</span>}
           </div>
           <Form
             label="Verify the address"
             fields={[
-              required('text', 'token', 'Token of the mail'),
-              required('password', 'password', 'Password that the account is to have'),
+              required('text', 'token', 'Token from the mail'),
+              required('password', 'password', 'New password of the account'),
             ]}
             button="Verify the address"
             submit={(body) => change('POST', '/auth/email/verification/confirm', body)}
@@ -116,8 +116,8 @@ function SingleSignOn(): JSX.Element {
   return (
     <Panel title="Single sign-on">
       <p class="quiet">
-        Linked to your user at the organization's identity provider, you log in to this account through it. Owners, and
-        members outside of proven domains, are linked in this way alone.
+        Link this account to your user at the organization's identity provider to log in through the provider. Owners,
+        and members whose address is not in a proven domain, can only be linked in this way.
       </p>
       {urls === null ? (
         <Act run={async () => setUrls(Object.entries((await send<AccountLink>('POST', '/auth/sso/links')).startUrls))}>
@@ -157,19 +157,19 @@ function SecondFactor({ me, user, again }: SecondFactorProps): JSX.Element {
     <Panel title="Second factor">
       {codes !== null && (
         <Secret
-          label="Recovery codes: each replaces a code of the app, once. Keep them apart from it"
+          label="Recovery codes, each of which replaces a code from the app once. Keep them separate from the app"
           value={codes.join('\n')}
           hide={() => setCodes(null)}
         />
       )}
       {user.mfaEnabled ? (
         <>
-          <p>Logins need a code of your authenticator app.</p>
+          <p>Logins need a code from your authenticator app.</p>
           <Form
             label="Disable the second factor"
             fields={[
               required('password', 'password', 'Password'),
-              required('text', 'code', 'Code of the app, or a recovery code'),
+              required('text', 'code', 'Code from the app, or a recovery code'),
             ]}
             button="Disable the second factor"
             submit={async (body) => {
@@ -181,7 +181,7 @@ function SecondFactor({ me, user, again }: SecondFactorProps): JSX.Element {
         </>
       ) : proposal === null ? (
         <>
-          <p>Logins need your password alone.</p>
+          <p>Logins need only your password.</p>
           <Form
             label="Enrol a second factor"
             fields={[required('password', 'password', 'Password')]}
@@ -193,8 +193,8 @@ function SecondFactor({ me, user, again }: SecondFactorProps): JSX.Element {
       ) : (
         <>
           <p>
-            <a href={proposal.uri}>Open it in an authenticator app</a> of this device, or enter the secret there:{' '}
-            <code class="secret">{proposal.secret}</code>{' '}
+            <a href={proposal.uri}>Open the link in an authenticator app</a> on this device, or enter this secret in the
+            app: <code class="secret">{proposal.secret}</code>{' '}
             <CopyButton label="Copy the secret" text={() => proposal.secret} />{' '}
             <CopyButton label="Copy the otpauth link" text={() => proposal.uri} />
           </p>

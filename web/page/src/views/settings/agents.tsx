@@ -41,7 +41,7 @@ export default function Agents({ me, org }: SectionProps): JSX.Element {
         <Listed
           list={list}
           label="Agents and services"
-          empty="There is no agent and no service. Their tokens end with them, not with your session."
+          empty="There is no agent or service. Their tokens stay valid after your session ends."
           head={['Name', 'Kind', 'Role', ['Owner', 'mono'], ['Actions', 'bar-row']]}
           by={(one) => one.principalId}
           named={(one) => one.name}
@@ -55,7 +55,7 @@ export default function Agents({ me, org }: SectionProps): JSX.Element {
               <Opener id={one.principalId} open="Tokens" close="Tokens" label="Tokens of" />
               <Danger
                 title={`Retire ${one.name}?`}
-                text="Its tokens are revoked, and what it owns stops working. This cannot be undone."
+                text="Its tokens are revoked, and agents and services that it owns stop working. This cannot be undone."
                 run={async () => {
                   await list.send('DELETE', [one.principalId]);
                   if (opened === one.principalId) open(null);
@@ -74,14 +74,14 @@ export default function Agents({ me, org }: SectionProps): JSX.Element {
           me={me}
           title={agent === undefined ? 'Tokens' : `Tokens of ${agent.name}`}
           path={under(path, opened, 'tokens')}
-          mayNotCreate={isForeign ? 'Only its owner creates tokens for it.' : null}
+          mayNotCreate={isForeign ? 'Only the owner can create tokens for it.' : null}
         />
       )}
     </Refusal.Provider>
   );
 }
 
-/** `path`: of its tokens. */
+/** `path`: the path of its tokens. */
 function AgentTokens({ path, ...its }: Omit<TokensOfProps, 'list'> & { path: string }): JSX.Element {
   return <TokensOf {...its} list={useList(path)} bar={null} />;
 }

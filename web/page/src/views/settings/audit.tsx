@@ -11,7 +11,7 @@ import { LIMIT, Listed, Panel, type SectionProps } from './parts';
 
 const FILTERS: [string, string][] = [
   ['action', 'Action'],
-  ['actorPrincipalId', 'Who (id)'],
+  ['actorPrincipalId', 'Actor (id)'],
   ['objectId', 'Object (id)'],
 ];
 
@@ -51,7 +51,7 @@ export default function Audit({ org }: SectionProps): JSX.Element {
         list={{ asked, query: useQuery<EventPage>(asked) }}
         label="Events"
         empty="No event matches."
-        head={[['Time', 'mono'], 'Action', ['Who', 'mono'], ['Object', 'mono'], 'Data']}
+        head={[['Time', 'mono'], 'Action', ['Actor', 'mono'], ['Object', 'mono'], 'Data']}
         by={(event) => event.seq}
         row={(event) => [
           time(event.at),

@@ -44,7 +44,7 @@ const KINDS: Option[] = [
 const SEVERITIES = ['info', 'warning', 'error', 'critical'];
 const EVENTS: Option[] = [
   ['issue.new', 'an issue is new'],
-  ['issue.regression', 'a resolved issue is back'],
+  ['issue.regression', 'a resolved issue occurs again'],
 ];
 
 /** The fields of a config, each for its kind. */
@@ -59,12 +59,12 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
     field('password', 'config.previousSecret', 'Previous secret, during a change', only('webhook')),
     field('json', 'config.headers', 'Headers (JSON)', {
       rows: 2,
-      hint: 'For example {"X-Team": "ops"}; at most 20',
+      hint: 'For example {"X-Team": "ops"}, at most 20 headers',
       ...only('webhook'),
     }),
-    required('lines', 'config.to', 'Addresses, one per line', { hint: 'At most 20', ...only('email') }),
+    required('lines', 'config.to', 'Addresses, one per line', { hint: 'At most 20 addresses', ...only('email') }),
     field('url', 'config.webhookUrl', 'Webhook URL', {
-      hint: 'chat-a: or a bot and its channel',
+      hint: 'For chat-a, you can enter the token and channel of a bot instead.',
       ...only('chat-a', 'chat-b'),
     }),
     field('password', 'config.botToken', 'Token of a bot', only('chat-a')),
@@ -75,7 +75,7 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
       ...only('pager'),
     }),
     field('choice', 'config.severity', 'Severity', {
-      options: [['', 'that of the message'], ...options(SEVERITIES)],
+      options: [['', 'the severity of the message'], ...options(SEVERITIES)],
       ...only('pager'),
     }),
   ];
@@ -99,8 +99,8 @@ export default function Channels({ me, org }: SectionProps): JSX.Element {
         <Listed
           list={list}
           label="Channels"
-          empty="There is no channel: nobody is notified."
-          head={['Name', 'Kind', 'Of', 'State', ['Created', 'mono'], 'Actions']}
+          empty="There is no channel, so no notifications are sent."
+          head={['Name', 'Kind', 'Belongs to', 'State', ['Created', 'mono'], 'Actions']}
           named={(channel) => channel.name}
           selected={opened}
           row={(channel) => [
@@ -116,7 +116,7 @@ export default function Channels({ me, org }: SectionProps): JSX.Element {
       </Panel>
       {found !== undefined && (
         <Refusal.Provider
-          value={why ?? (isForAdmins ? 'Channels of the organization are managed by administrators.' : null)}
+          value={why ?? (isForAdmins ? 'Only administrators can change channels of the organization.' : null)}
         >
           <One key={found.id} channel={found} org={org} list={list} />
         </Refusal.Provider>
@@ -174,7 +174,7 @@ function One({ channel, org, list }: OneProps): JSX.Element {
         <Act run={() => change({ enabled: !channel.enabled })}>{channel.enabled ? 'Disable' : 'Enable'}</Act>
         <Danger
           title={`Delete the channel ${channel.name}?`}
-          text="Its config is erased and its waiting deliveries are cancelled. This cannot be undone."
+          text="The config of the channel is erased, and waiting deliveries are cancelled. This cannot be undone."
           run={async () => {
             await list.send('DELETE', [channel.id]);
             open(null);
@@ -205,7 +205,7 @@ function One({ channel, org, list }: OneProps): JSX.Element {
         submit={change}
       />
       <details>
-        <summary>Replace the config, which is never shown</summary>
+        <summary>Replace the config (it is never shown)</summary>
         <Form
           label="Replace the config"
           fields={configFields(() => channel.kind)}
@@ -218,7 +218,7 @@ function One({ channel, org, list }: OneProps): JSX.Element {
       <Listed<StoredDelivery>
         list={deliveries}
         label="Deliveries"
-        empty="Nothing was sent yet."
+        empty="No messages have been sent yet."
         head={[['Created', 'mono'], 'Message', 'State', 'Attempts', 'Detail', 'Actions']}
         named={(one) => one.id}
         row={(one) => [
@@ -248,8 +248,8 @@ function One({ channel, org, list }: OneProps): JSX.Element {
 }
 
 function whyNotAgain(one: StoredDelivery, channel: NotificationChannel): string | null {
-  if (one.state === 'READY' || one.state === 'SENDING') return 'The delivery has not ended.';
-  if (one.type.endsWith('.test')) return 'It was a test: send another one.';
+  if (one.state === 'READY' || one.state === 'SENDING') return 'The delivery is still in progress.';
+  if (one.type.endsWith('.test')) return 'Tests cannot be redelivered. Send another test.';
   return channel.enabled ? null : 'The channel is disabled.';
 }
 
@@ -258,13 +258,15 @@ function Subscriptions({ path }: { path: string }): JSX.Element {
   return (
     <>
       <h3>Subscriptions</h3>
-      <p class="quiet">Messages about approvals come besides, where a request names the channel or all are notified.</p>
+      <p class="quiet">
+        Approval notifications are sent in addition, if a request names this channel or notifies all channels.
+      </p>
       <Loaded query={query}>
         {({ events }) => (
           <Form
             key={events.join()}
             label="Subscriptions"
-            fields={[field('many', 'events', 'Notified when', { options: EVENTS, initial: events, keepsEmpty: true })]}
+            fields={[field('many', 'events', 'Notify when', { options: EVENTS, initial: events, keepsEmpty: true })]}
             button="Save the subscriptions"
             keeps
             done="Saved."

@@ -1,4 +1,4 @@
-// The directory: SCIM tokens, and who inherits from users that it removes.
+// The directory: SCIM tokens, and the new owner of what removed users own.
 import type { JSX } from 'preact';
 import { time } from '../../address/address';
 import {
@@ -45,11 +45,11 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
                     field(
                       'choice',
                       'successorPrincipalId',
-                      'Who gets the agents and services of a user whom the directory removes',
+                      'New owner of the agents and services of users that the directory removes',
                       {
                         nullable: true,
                         options: [
-                          ['', 'nobody: they are retired'],
+                          ['', 'none: agents and services are retired'],
                           ...users.map((one): Option => [one.principalId, `${one.name} (${one.email ?? ''})`]),
                         ],
                         initial: found.successorPrincipalId ?? '',
@@ -66,7 +66,7 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
                 />
                 <Danger
                   title="Disconnect the directory?"
-                  text="Its tokens are revoked, and its users and groups are deleted. Members keep their roles; deactivated users stay out. This cannot be undone."
+                  text="The tokens, users and groups of the directory are deleted. Members keep their roles, and deactivated users do not become members again. This cannot be undone."
                   typed={me.organization.slug}
                   run={async () => {
                     await send('DELETE', `${org}/scim-directory`);
@@ -89,11 +89,11 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
         form="Issue a SCIM token"
         fields={fieldsOf(NewScimToken, {
           name: 'Name of the token',
-          expiresInDays: 'Days until it expires; empty: never',
+          expiresInDays: 'Days until the token expires (empty: never)',
         })}
         made={(made, hide) => <Secret label={`The new token, for ${made.endpoint}`} value={made.token} hide={hide} />}
         label="SCIM tokens"
-        empty="There is no token: no directory provisions this organization."
+        empty="There is no token, so no directory can provision this organization."
         head={[
           'Name',
           ['Token', 'mono'],
@@ -115,7 +115,7 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
             {tokenState(token) === 'valid' && (
               <Danger
                 title={`Rotate the token ${token.name}?`}
-                text="A new token takes its place. The old one stays valid for a day."
+                text="A new token replaces this token, which stays valid for a day."
                 run={() => does.make('rotate')}
               >
                 Rotate
@@ -124,7 +124,7 @@ export default function Directory({ me, org }: SectionProps): JSX.Element {
             {tokenState(token) !== 'revoked' && (
               <Danger
                 title={`Revoke the token ${token.name}?`}
-                text="The directory that has it provisions nothing from now on. This cannot be undone."
+                text="The directory that uses this token can no longer provision users and groups. This cannot be undone."
                 run={does.remove}
               >
                 Revoke

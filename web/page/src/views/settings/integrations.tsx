@@ -31,20 +31,20 @@ const KINDS = ['github', 'gitlab', 'gitea', 'forgejo', 'bitbucket', 'jira', 'lin
 function configFields(kindOf: (values: Values) => string, slugs: string[], of?: IntegrationBody): FieldSpec[] {
   const { projects = [], syncStatus = true, allowPlainToken = false } = of?.config ?? {};
   return [
-    field('many', 'config.projects', 'Projects of its releases and deployments', {
-      hint: 'None chosen: its changes concern all projects, and its releases none.',
+    field('many', 'config.projects', 'Projects of releases and deployments', {
+      hint: 'If you choose none, changes belong to all projects, and releases are not recorded.',
       options: options([...new Set([...slugs, ...projects])]),
       initial: projects,
       keepsEmpty: true,
     }),
-    field('check', 'config.syncStatus', 'The state of a ticket changes the issue that it is linked to', {
+    field('check', 'config.syncStatus', 'Change an issue when the state of its ticket changes', {
       initial: syncStatus,
     }),
-    field('check', 'config.allowPlainToken', 'Accept the token of a webhook in place of a signature', {
+    field('check', 'config.allowPlainToken', 'Accept a token instead of a signature', {
       initial: allowPlainToken,
       when: (values) => kindOf(values) === 'gitlab',
     }),
-    field('text', 'hookId', 'Id of the webhook at the platform, if any', { nullable: true, initial: of?.hookId ?? '' }),
+    field('text', 'hookId', 'Id of the webhook on the platform, if any', { nullable: true, initial: of?.hookId ?? '' }),
   ];
 }
 
@@ -66,7 +66,7 @@ export default function Integrations({ me, org }: SectionProps): JSX.Element {
               URL for the webhook of <Text of={made.name} />: <code>{made.url}</code>{' '}
               <CopyButton label="Copy the URL" text={() => made.url} />
             </p>
-            <Secret label="The secret that the platform signs with" value={made.secret} hide={() => setMade(null)} />
+            <Secret label="The signing secret for the platform" value={made.secret} hide={() => setMade(null)} />
           </>
         )}
         <Listed
@@ -93,7 +93,7 @@ export default function Integrations({ me, org }: SectionProps): JSX.Element {
           fields={[
             required('text', 'name', 'Name'),
             field('choice', 'kind', 'Kind', { options: options(KINDS) }),
-            field('password', 'secret', 'Secret; empty: a new one is made'),
+            field('password', 'secret', 'Secret (empty: create a new secret)'),
             ...configFields((values) => String(values['kind']), slugs),
           ]}
           button="Create an integration"
@@ -131,14 +131,14 @@ function One({ one, list, slugs, rotated }: OneProps): JSX.Element {
         </Act>
         <Danger
           title={`Rotate the secret of ${one.name}?`}
-          text="The platform has to get the new secret within a day, in which both are accepted."
+          text="Enter the new secret on the platform within a day. Until then, both secrets are accepted."
           run={async () => rotated(await list.send<IntegrationWithSecret>('POST', [one.id, 'rotate'], {}))}
         >
           Rotate the secret
         </Danger>
         <Danger
           title={`Delete the integration ${one.name}?`}
-          text="Its secrets and deliveries are deleted; what it has reported stays. This cannot be undone."
+          text="The secrets and deliveries of the integration are deleted. All changes that it reported are kept. This cannot be undone."
           run={async () => {
             await list.send('DELETE', [one.id]);
             open(null);
@@ -160,7 +160,7 @@ function One({ one, list, slugs, rotated }: OneProps): JSX.Element {
       <Listed
         list={deliveries}
         label="Deliveries"
-        empty="The platform has sent nothing yet."
+        empty="The platform has not sent any webhooks yet."
         head={[['Received', 'mono'], 'Event', 'State', 'Attempts', ['Result', 'mono'], 'Actions']}
         named={(delivery) => delivery.id}
         row={(delivery) => [
@@ -179,6 +179,6 @@ function One({ one, list, slugs, rotated }: OneProps): JSX.Element {
 }
 
 function whyNotAgain(one: IntegrationBody, delivery: InboundDelivery): string | null {
-  if (!delivery.redeliverable) return 'Its body is not kept any more.';
+  if (!delivery.redeliverable) return 'The body of this delivery is no longer stored.';
   return one.enabled ? null : 'The integration is disabled.';
 }

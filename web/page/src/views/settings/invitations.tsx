@@ -14,13 +14,13 @@ export default function Invitations({ me, org }: SectionProps): JSX.Element {
     <Resource<Invitation, MadeInvitation>
       title="Invitations"
       list={useList(`${org}/invitations`)}
-      why={lacks(me, 'members:write') ?? (me.principal.kind === 'user' ? null : 'Only users may invite.')}
+      why={lacks(me, 'members:write') ?? (me.principal.kind === 'user' ? null : 'Only users can invite members.')}
       create="Invite"
-      form="Invite somebody"
+      form="Invite a member"
       fields={fieldsOf(NewInvitation, {
         email: { kind: 'email', label: 'E-mail address' },
         role: { label: 'Role', options: options(grantable), initial: 'MEMBER' },
-        sendMail: 'Mail the link to the address; nobody else sees it',
+        sendMail: 'Mail the link to the address, so that only the invited person sees it',
       })}
       made={(made, hide) =>
         made.inviteToken === null ? (
@@ -29,14 +29,14 @@ export default function Invitations({ me, org }: SectionProps): JSX.Element {
           </p>
         ) : (
           <Secret
-            label={`The link that ${made.email} joins with, for seven days`}
+            label={`The invitation link for ${made.email}, valid for seven days`}
             value={`${location.origin}/ui/invitations#inviteToken=${made.inviteToken}`}
             hide={hide}
           />
         )
       }
       label="Invitations"
-      empty="Nobody was invited yet."
+      empty="There are no invitations yet."
       head={['Address', 'Role', 'State', 'Sent', ['Created', 'mono'], ['Expires', 'mono'], 'Actions']}
       named={(one) => one.email}
       row={(one, does) => [
@@ -49,7 +49,7 @@ export default function Invitations({ me, org }: SectionProps): JSX.Element {
         one.state === 'OPEN' && (
           <Danger
             title={`Revoke the invitation of ${one.email}?`}
-            text="Its link stops working at once."
+            text="The link stops working at once."
             run={does.remove}
           >
             Revoke

@@ -8,7 +8,7 @@ import { fieldsOf } from './form';
 import { Danger, lacks, type SectionProps, useList } from './parts';
 import { Resource } from './resource';
 
-const TIME_HINT = 'As in 2027-01-31T00:00:00Z';
+const TIME_HINT = 'For example 2027-01-31T00:00:00Z';
 
 export default function Issuers({ me, org }: SectionProps): JSX.Element {
   return (
@@ -19,15 +19,15 @@ export default function Issuers({ me, org }: SectionProps): JSX.Element {
       create="Register the key"
       form="Register a public key"
       fields={fieldsOf(NewIssuerKey, {
-        issuer: 'Issuer: issuer.id of its bundles',
+        issuer: 'Issuer (issuer.id in its bundles)',
         name: 'Name',
-        keyId: 'Key id; empty: the digest of the key',
-        validFrom: { label: 'Valid from; empty: now', hint: TIME_HINT },
-        validUntil: { label: 'Valid until; empty: without end', hint: TIME_HINT },
+        keyId: 'Key id (empty: the digest of the key)',
+        validFrom: { label: 'Valid from (empty: now)', hint: TIME_HINT },
+        validUntil: { label: 'Valid until (empty: no end)', hint: TIME_HINT },
         publicKey: 'Public key (PEM)',
       })}
       label="Keys"
-      empty="There is no key: no signature of a bundle is verified."
+      empty="There is no key, so no signatures of bundles are verified."
       head={['Issuer', 'Name', ['Key id', 'mono'], 'Algorithm', ['Valid', 'mono'], 'State', ['Actions', 'bar-row']]}
       named={(key) => key.name}
       row={(key, does) => [
@@ -50,7 +50,7 @@ export default function Issuers({ me, org }: SectionProps): JSX.Element {
             <>
               <Danger
                 title={`Revoke the key ${key.name}?`}
-                text="No further bundle is verified with it, for ever; those that were say that their key is revoked."
+                text="No more bundles are verified with this key. Bundles that were verified with it show that the key is revoked. This cannot be undone."
                 typed={key.name}
                 run={() => does.post('revoke', {})}
               >
@@ -58,7 +58,7 @@ export default function Issuers({ me, org }: SectionProps): JSX.Element {
               </Danger>
               <Danger
                 title={`Delete the key ${key.name}?`}
-                text="Only a key that no bundle was verified with can be deleted. This cannot be undone."
+                text="You can delete the key only if no bundle was verified with it. This cannot be undone."
                 run={does.remove}
               >
                 Delete

@@ -21,11 +21,11 @@ export default function Keys({ me, org }: SectionProps): JSX.Element {
       made={(made, hide) => (
         <>
           <Secret label={`The new key of ${project}`} value={made.key} hide={hide} />
-          <Secret label="Its DSN" value={made.dsn} />
+          <Secret label="The DSN of the new key" value={made.dsn} />
         </>
       )}
       label="Keys"
-      empty="The project has no key: nothing can be sent to it."
+      empty="The project has no key, so no data can be sent to it."
       head={['Name', ['Key', 'mono'], 'State', ['Created', 'mono'], ['Actions', 'bar-row']]}
       named={(key) => key.name}
       row={(key, does) => [
@@ -38,14 +38,14 @@ export default function Keys({ me, org }: SectionProps): JSX.Element {
             <Act run={() => does.change({ enabled: !key.enabled })}>{key.enabled ? 'Disable' : 'Enable'}</Act>
             <Danger
               title={`Rotate the key ${key.name}?`}
-              text="A new key takes its place. The old one works for another day."
+              text="A new key replaces this key, which works for another day."
               run={() => does.make('rotate')}
             >
               Rotate
             </Danger>
             <Danger
               title={`Revoke the key ${key.name}?`}
-              text="Exporters with it are refused at once. This cannot be undone."
+              text="Exports with this key are refused at once. This cannot be undone."
               run={does.remove}
             >
               Revoke

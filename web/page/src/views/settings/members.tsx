@@ -45,8 +45,8 @@ export default function Members({ me, org }: SectionProps): JSX.Element {
                 text={
                   'The sessions and tokens of the member end, and its agents and services stop working. ' +
                   (isSelf(member)
-                    ? 'It is you: you lose access.'
-                    : 'This cannot be undone; the member can be invited again.')
+                    ? 'You are removing yourself and lose access.'
+                    : 'This cannot be undone, but you can invite the member again.')
                 }
                 run={() => list.send('DELETE', [member.principalId])}
               >
@@ -69,7 +69,7 @@ export default function Members({ me, org }: SectionProps): JSX.Element {
 }
 
 function whyNot(me: Whoami, member: Member): string | null {
-  return member.role === 'OWNER' && me.role !== 'OWNER' ? 'Only owners change owners.' : null;
+  return member.role === 'OWNER' && me.role !== 'OWNER' ? 'Only owners can change owners.' : null;
 }
 
 interface RoleChoiceProps {
@@ -98,7 +98,7 @@ function RoleChoice({ member, me, change }: RoleChoiceProps): JSX.Element {
       </select>
       <Named.Provider value={`the role of ${member.name}`}>
         <Act
-          why={why ?? (role === member.role ? 'It is the role that the member has.' : null)}
+          why={why ?? (role === member.role ? 'The member already has this role.' : null)}
           run={() => change({ role })}
         >
           Change

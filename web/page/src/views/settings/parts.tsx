@@ -47,7 +47,7 @@ export function Secret({ label, value, hide }: { label: string; value: string; h
   return (
     <div class="notice" role="status">
       <p>
-        {label}: it is shown once. <CopyButton label="Copy" text={() => value} />
+        {label} (shown only once) <CopyButton label="Copy" text={() => value} />
         {hide !== undefined && (
           <Button class="quiet" onClick={hide}>
             Hide

@@ -60,7 +60,7 @@ export default function Policies({ me, org }: SectionProps): JSX.Element {
           <Listed
             list={list}
             label="Policies"
-            empty="There is no policy: the built-in rules decide."
+            empty="There is no policy, so the built-in rules decide."
             head={[
               'Name',
               ['Actions that match', 'mono'],
@@ -87,7 +87,7 @@ export default function Policies({ me, org }: SectionProps): JSX.Element {
                 <Opener id={policy.id} open="Edit" />
                 <Danger
                   title={`Delete the policy ${policy.name}?`}
-                  text="Later requests are decided without it; present ones are not affected. This cannot be undone."
+                  text="New requests are decided without this policy. Existing requests do not change. This cannot be undone."
                   run={async () => {
                     await list.send('DELETE', [policy.id]);
                     if (opened === policy.id) open(null);
@@ -191,7 +191,7 @@ function Editor({ title, text: initial, save }: EditorProps): JSX.Element {
         {details.length === 0 && <Failure error={action.error} />}
         {isSaved && (
           <p class="good" role="status">
-            Saved. Requests from now on are decided by it.
+            Saved. The policy applies to new requests.
           </p>
         )}
         <div class="bar-row">
@@ -209,13 +209,13 @@ function Editor({ title, text: initial, save }: EditorProps): JSX.Element {
   );
 }
 
-/** Why it is no JSON; null if it is. */
+/** Why the text is not JSON. Null if it is. */
 function syntaxProblem(text: string): string | null {
   try {
     JSON.parse(text);
     return null;
   } catch (error) {
-    return `This is no JSON: ${(error as Error).message}.`;
+    return `This is not valid JSON: ${(error as Error).message}.`;
   }
 }
 
@@ -234,7 +234,7 @@ function lineOf(text: string, path: string): number {
 function DryRun({ path }: { path: string }): JSX.Element {
   const [result, setResult] = useState<DryRunResult | null>(null);
   return (
-    <Panel title="What would be decided">
+    <Panel title="Dry run">
       <Form
         label="Dry run"
         fields={[

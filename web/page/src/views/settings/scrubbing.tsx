@@ -21,8 +21,8 @@ export default function Scrubbing({ me, org }: SectionProps): JSX.Element {
         </div>
         <p class="quiet">
           Values whose key contains a word such as <code>token</code> or <code>password</code>, and card and social
-          security numbers in texts, are replaced by [scrubbed] before they are stored. A change applies to data sent
-          after it.
+          security numbers in texts, are replaced by [scrubbed] before they are stored. A change applies to data that is
+          sent after the change.
         </p>
         <Loaded query={query}>
           {(rules) => (
@@ -38,7 +38,7 @@ export default function Scrubbing({ me, org }: SectionProps): JSX.Element {
                 field('lines', 'exemptKeys', 'Exempt keys, one per line', {
                   hint:
                     'Complete keys, as they are stored, whose values are not secrets. Card and social security numbers in these ' +
-                    'values are scrubbed nevertheless. Keys of passwords, cookies and the like cannot be exempted. At most 100.',
+                    'values are still scrubbed. Keys that contain words such as password or cookie cannot be exempted. At most 100.',
                   initial: rules.exemptKeys.join('\n'),
                   keepsEmpty: true,
                   isExact: true,

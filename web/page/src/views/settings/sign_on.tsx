@@ -26,10 +26,10 @@ import { Resource } from './resource';
 
 const NAMES: Record<Protocol, string> = { SAML: 'SAML 2.0', OIDC: 'OpenID Connect' };
 const ROLES_OF_LOGINS = ['VIEWER', 'BILLING', 'MEMBER', 'ADMIN'];
-const OTHER_PROVIDER = 'Changing this means another provider: users are unlinked, and their sessions end.';
+const OTHER_PROVIDER = 'A new value means a new provider: users are unlinked, and their sessions end.';
 const ACCOUNTS: Record<ConnectionDryRunResult['account'], string> = {
-  KNOWN: 'The login would be that of the account that is linked already.',
-  LINKED: 'The login would be linked to the member with the address.',
+  KNOWN: 'The user would log in to the account that is already linked.',
+  LINKED: 'The user would be linked to the member with this address.',
   CREATED: 'The login would create a member.',
   REFUSED: 'The login would be refused.',
 };
@@ -87,7 +87,7 @@ function One({ slug, protocol, connection, path, again }: OneProps): JSX.Element
             {connection.enabled ? (
               <Danger
                 title={`Disable ${name}?`}
-                text="Nobody logs in through it any more, and the sessions of those who have end. Nobody is unlinked."
+                text="Members can no longer log in through this connection, and sessions that began through it end. Users stay linked."
                 run={() => change({ enabled: false })}
               >
                 Disable
@@ -96,12 +96,12 @@ function One({ slug, protocol, connection, path, again }: OneProps): JSX.Element
               <Act run={() => change({ enabled: true })}>Enable</Act>
             )}
             {connection.enforced ? (
-              <Act run={() => change({ enforced: false })}>No longer enforce</Act>
+              <Act run={() => change({ enforced: false })}>Stop enforcing</Act>
             ) : (
               <Danger
-                why={connection.enabled ? null : 'It is not enabled.'}
+                why={connection.enabled ? null : 'The connection is not enabled.'}
                 title={`Enforce ${name}?`}
-                text="Members cannot log in with a password any more, but for the owner who keeps a way in."
+                text="Members can no longer log in with a password, except the break-glass owner."
                 run={() => change({ enforced: true })}
               >
                 Enforce
@@ -109,7 +109,7 @@ function One({ slug, protocol, connection, path, again }: OneProps): JSX.Element
             )}
             <Danger
               title={`Delete the connection ${name}?`}
-              text="Its users are unlinked and their sessions end; accounts and memberships stay. This cannot be undone."
+              text="Users of the provider are unlinked, and their sessions end. Accounts and memberships are kept. This cannot be undone."
               typed={protocol}
               run={async () => {
                 await send('DELETE', path);
@@ -124,7 +124,7 @@ function One({ slug, protocol, connection, path, again }: OneProps): JSX.Element
       </div>
       <Addresses protocol={protocol} slug={slug} exists={connection !== null} />
       <details open={connection === null}>
-        <summary>Provider settings, and roles of its users</summary>
+        <summary>Provider settings and role mapping</summary>
         <Form
           key={connection === null ? 'new' : 'change'}
           label={`Configure ${name}`}
@@ -173,7 +173,7 @@ function Addresses({ protocol, slug, exists }: { protocol: Protocol; slug: strin
             {exists ? (
               <OutsideLink to={`${base}/metadata`}>Open the metadata</OutsideLink>
             ) : (
-              'once the connection exists; it may be empty'
+              'Create the connection first. All of its fields may be empty.'
             )}
           </dd>
         </>
@@ -190,12 +190,14 @@ function samlFields(of: SsoConnection | null): FieldSpec[] {
       hint: OTHER_PROVIDER,
     }),
     field('url', 'idpSsoUrl', 'Sign-on URL of the provider', { nullable: true, initial: of?.idpSsoUrl ?? '' }),
-    field('long', 'idpCertificate', 'Certificate that the provider signs with', {
-      hint: of?.idpCertificateConfigured ? 'There is one. Empty: it stays.' : 'PEM, or base64 alone',
+    field('long', 'idpCertificate', 'Signing certificate of the provider', {
+      hint: of?.idpCertificateConfigured
+        ? 'A certificate is configured. Leave this field empty to keep it.'
+        : 'PEM, or only the base64 text',
     }),
     field('json', 'idpCertificateAlternates', 'Alternate certificates (JSON)', {
       rows: 2,
-      hint: `A list of up to 3, which replaces the present ${of?.idpCertificateAlternateCount ?? 0}. Empty: they stay.`,
+      hint: `A list of up to 3 certificates. ${of?.idpCertificateAlternateCount ?? 0} are configured. Leave this field empty to keep them.`,
     }),
     ...mappingFields(of),
   ];
@@ -210,11 +212,13 @@ function oidcFields(of: SsoConnection | null): FieldSpec[] {
       hint: OTHER_PROVIDER,
     }),
     field('password', 'oidcClientSecret', 'Client secret', {
-      hint: of?.oidcClientSecretConfigured ? 'There is one. Empty: it stays.' : 'Kept encrypted, never shown',
+      hint: of?.oidcClientSecretConfigured
+        ? 'A secret is configured. Leave this field empty to keep it.'
+        : 'Stored encrypted, never shown',
     }),
     field('lines', 'oidcScopes', 'Scopes, one per line', {
       initial: (of?.oidcScopes ?? []).join('\n'),
-      hint: 'Empty: they stay; a new connection gets the usual ones',
+      hint: 'Leave this field empty to keep the scopes. A new connection gets the default scopes.',
     }),
     ...mappingFields(of),
   ];
@@ -223,19 +227,19 @@ function oidcFields(of: SsoConnection | null): FieldSpec[] {
 function mappingFields(of: SsoConnection | null): FieldSpec[] {
   const json = (value: object | null | undefined): string => (value ? JSON.stringify(value, null, 2) : '');
   return [
-    field('choice', 'defaultRole', 'Role without a group', {
+    field('choice', 'defaultRole', 'Role of users without a mapped group', {
       options: options(ROLES_OF_LOGINS),
       initial: of?.defaultRole ?? 'VIEWER',
     }),
     field('json', 'roleMapping', 'Roles of groups (JSON)', {
       nullable: true,
       initial: json(of?.roleMapping),
-      hint: 'For example {"platform-team": "ADMIN"}. Empty: members keep their roles.',
+      hint: 'For example {"platform-team": "ADMIN"}. If empty, members keep their roles.',
     }),
     field('json', 'attributeMapping', 'Names of attributes (JSON)', {
       nullable: true,
       initial: json(of?.attributeMapping),
-      hint: 'For example {"email": "mail", "groups": "memberOf"}. Empty: the usual names.',
+      hint: 'For example {"email": "mail", "groups": "memberOf"}. If empty, the default names apply.',
     }),
   ];
 }
@@ -245,7 +249,7 @@ function DryRun({ protocol, path }: { protocol: Protocol; path: string }): JSX.E
   return (
     <Refusal.Provider value={null}>
       <details>
-        <summary>Try it without logging in</summary>
+        <summary>Test the connection without logging in</summary>
         <Form
           label={`Dry run of ${NAMES[protocol]}`}
           fields={[
@@ -257,7 +261,9 @@ function DryRun({ protocol, path }: { protocol: Protocol; path: string }): JSX.E
                 initial: '{"email": "ada@example.com", "email_verified": true, "groups": []}',
               },
             ),
-            field('text', 'subject', 'Subject', { hint: 'As in a login; empty: somebody new' }),
+            field('text', 'subject', 'Subject', {
+              hint: 'The subject of a login. Leave this field empty for a new user.',
+            }),
           ]}
           button="Show what would happen"
           keeps
@@ -313,17 +319,17 @@ function ForAll({ org }: PartProps): JSX.Element {
           return (
             <>
               <p class="quiet">
-                Logged in through: {settings.testedProtocols.join(', ') || 'nobody yet'}. Confirmed by an owner:{' '}
+                Users have logged in through: {settings.testedProtocols.join(', ') || 'none'}. Confirmed by an owner:{' '}
                 {settings.confirmedByOwner.join(', ') || 'none'}. Single sign-on is {settings.enforced ? '' : 'not '}
                 enforced.
                 {settings.effectiveBreakGlassPrincipalId !== null &&
-                  ` The way in is kept by ${nameOf(owners, settings.effectiveBreakGlassPrincipalId)}.`}
+                  ` The break-glass owner is ${nameOf(owners, settings.effectiveBreakGlassPrincipalId)}.`}
               </p>
               <Form
                 key={`${JSON.stringify(settings)}${owners.length}`}
                 label="Settings for all connections"
                 fields={[
-                  field('choice', 'mfaTrust', 'Logins count as ones with a second factor', {
+                  field('choice', 'mfaTrust', 'Logins count as logins with a second factor', {
                     options: [
                       ['ASSERTED', 'when the provider says so'],
                       ['ALWAYS', 'always'],
@@ -331,7 +337,7 @@ function ForAll({ org }: PartProps): JSX.Element {
                     ],
                     initial: settings.mfaTrust,
                   }),
-                  field('choice', 'breakGlassPrincipalId', 'Owner who may always log in with a password', {
+                  field('choice', 'breakGlassPrincipalId', 'Break-glass owner, who may always log in with a password', {
                     nullable: true,
                     options: [['', 'chosen by Sluice'], ...known, ...unknown],
                     initial: kept ?? '',
@@ -382,7 +388,7 @@ function Domains({ org }: PartProps): JSX.Element {
           {one.verifiedAt === null && <Act run={() => does.post('verify')}>Verify</Act>}
           <Danger
             title={`Remove the domain ${one.domain}?`}
-            text="Members who were linked by it stay linked. It has to be proven again if it is added again."
+            text="Members who were linked because of this domain stay linked. If you add the domain again, it has to be proven again."
             run={does.remove}
           >
             Remove
@@ -391,7 +397,7 @@ function Domains({ org }: PartProps): JSX.Element {
       ]}
     >
       <p class="quiet">
-        Members whose address is in a proven domain are linked to the provider's user with that address.
+        A member whose address is in a proven domain is linked to the provider's user with the same address.
       </p>
     </Resource>
   );
@@ -413,7 +419,7 @@ function Identities({ org }: PartProps): JSX.Element {
         time(one.lastLoginAt),
         <Danger
           title={`Unlink ${one.email}?`}
-          text="The member stays, and its sessions of single sign-on end. At the next login it has to be linked again."
+          text="The membership is kept. The member's single sign-on sessions end, and the user has to be linked again at the next login."
           run={does.remove}
         >
           Unlink

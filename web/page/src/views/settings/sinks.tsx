@@ -42,7 +42,7 @@ function storeFields(at: string, isAsked: (values: Values) => boolean): FieldSpe
   const s3 = { when: (values: Values) => isAsked(values) && provider(values) === 's3' };
   const azure = { when: (values: Values) => isAsked(values) && provider(values) === 'azure' };
   const stores: Option[] = [
-    ['s3', 'S3, and compatible'],
+    ['s3', 'S3 and compatible stores'],
     ['gcs', 'Google Cloud Storage'],
     ['azure', 'Azure'],
   ];
@@ -54,11 +54,11 @@ function storeFields(at: string, isAsked: (values: Values) => boolean): FieldSpe
     field('password', `${at}.secretAccessKey`, 'Secret access key', buckets),
     field('password', `${at}.sessionToken`, 'Session token, if any', s3),
     field('url', `${at}.endpoint`, 'Endpoint of a compatible store', all),
-    field('check', `${at}.pathStyle`, 'The bucket is in the path', s3),
+    field('check', `${at}.pathStyle`, 'The path of a URL has the bucket (path style)', s3),
     field('text', `${at}.account`, 'Account', azure),
     field('text', `${at}.container`, 'Container', azure),
     field('password', `${at}.accountKey`, 'Account key', azure),
-    field('password', `${at}.sasToken`, 'or SAS token', azure),
+    field('password', `${at}.sasToken`, 'SAS token, instead of an account key', azure),
     field('text', `${at}.prefix`, 'Prefix of all keys', all),
   ];
 }
@@ -78,12 +78,15 @@ function configFields(kindOf: (values: Values) => string): FieldSpec[] {
     field('text', 'config.warehouse', 'Warehouse', snowflake),
     field('text', 'config.database', 'Database', snowflake),
     field('text', 'config.schema', 'Schema', snowflake),
-    field('text', 'config.stage', 'External stage', { hint: 'It points to the object store below.', ...snowflake }),
+    field('text', 'config.stage', 'External stage', {
+      hint: 'The stage has to point to the object store below.',
+      ...snowflake,
+    }),
     ...storeFields('config.store', is('SNOWFLAKE')),
     field('text', 'config.projectId', 'Project id', bigquery),
     field('text', 'config.dataset', 'Dataset', bigquery),
     field('text', 'config.location', 'Location, if not the default', bigquery),
-    field('long', 'config.credentialsJson', "The service account's key (JSON, as it is)", bigquery),
+    field('long', 'config.credentialsJson', 'Key of the service account (JSON file)', bigquery),
   ];
 }
 
@@ -100,7 +103,7 @@ export default function Sinks({ me, org }: SectionProps): JSX.Element {
         <Listed
           list={list}
           label="Sinks"
-          empty="There is no sink: nothing is exported."
+          empty="There is no sink, so no data is exported."
           head={['Name', 'Kind', 'Streams', 'State', 'Actions']}
           named={(sink) => sink.name}
           selected={opened}
@@ -170,7 +173,7 @@ function One({ sink, list, whyNoExport }: OneProps): JSX.Element {
         <Act run={() => change({ enabled: !sink.enabled })}>{sink.enabled ? 'Disable' : 'Enable'}</Act>
         <Danger
           title={`Delete the sink ${sink.name}?`}
-          text="Its config, its checkpoints and its runs are deleted; what it has exported stays where it is. This cannot be undone."
+          text="The config, checkpoints and runs of the sink are deleted. Data that was already exported is not deleted. This cannot be undone."
           run={async () => {
             await list.send('DELETE', [sink.id]);
             open(null);
@@ -209,7 +212,7 @@ function One({ sink, list, whyNoExport }: OneProps): JSX.Element {
         submit={change}
       />
       <details open={!sink.configured}>
-        <summary>Replace the config, which is never shown</summary>
+        <summary>Replace the config (it is never shown)</summary>
         <Form
           label="Replace the config"
           fields={configFields(() => sink.kind)}
@@ -238,17 +241,17 @@ function One({ sink, list, whyNoExport }: OneProps): JSX.Element {
               ]}
             />
             {runs.length === 0 ? (
-              <Empty title="It has not run yet." />
+              <Empty title="The sink has not run yet." />
             ) : (
               <Rows
                 label="Runs"
-                head={[['Begun', 'mono'], 'Stream', 'State', 'Rows', 'Bytes', ['Objects, error', 'mono']]}
+                head={[['Started', 'mono'], 'Stream', 'State', 'Rows', 'Bytes', ['Objects, error', 'mono']]}
                 items={runs}
                 row={(run) => [
                   time(run.startedAt),
                   run.stream,
                   <td class={run.status === 'FAILED' ? 'error' : ''}>
-                    {run.finishedAt === null ? 'goes on' : run.status}
+                    {run.finishedAt === null ? 'running' : run.status}
                   </td>,
                   <td class="number">{run.rows}</td>,
                   <td class="number">{run.bytes}</td>,

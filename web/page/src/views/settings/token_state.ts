@@ -10,5 +10,5 @@ export function tokenState({ revokedAt, expiresAt }: Pick<Token, 'revokedAt' | '
   const now = Date.now();
   if (revokedAt !== null && Date.parse(revokedAt) <= now) return 'revoked';
   if (expiresAt !== null && Date.parse(expiresAt) <= now) return 'expired';
-  return revokedAt === null ? 'valid' : 'valid until it is revoked';
+  return revokedAt === null ? 'valid' : `valid until ${time(revokedAt)}`;
 }

@@ -31,8 +31,8 @@ export function TokensOf({ me, ...its }: TokensOfProps): JSX.Element {
       create="Create a token"
       fields={fieldsOf(NewToken, {
         name: 'Name of the token',
-        expiresInDays: 'Days until it expires; empty: never',
-        scopes: { label: 'Permissions; none chosen: all', options: options([...me.scopes].sort()) },
+        expiresInDays: 'Days until the token expires (empty: never)',
+        scopes: { label: 'Permissions (none chosen: all)', options: options([...me.scopes].sort()) },
       })}
       made={(made, hide) => <Secret label="The new token" value={made.token} hide={hide} />}
       label="Tokens"
@@ -49,7 +49,7 @@ export function TokensOf({ me, ...its }: TokensOfProps): JSX.Element {
         token.revokedAt === null && (
           <Danger
             title={`Revoke the token ${token.name}?`}
-            text="It stops working at once, with all tokens and open invitations that were made with it."
+            text="The token stops working at once. Tokens and open invitations that were created with it stop working, too."
             run={does.remove}
           >
             Revoke
