@@ -245,11 +245,12 @@ def test_every_package_of_the_house_is_in_the_distribution() -> None:
 def test_versions_are_said_once() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert pyproject["project"]["version"] == __version__
+    assert "version" not in pyproject["project"]
+    assert pyproject["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "sluice.__version__"}
     assert f"## {__version__}" in changelog
 
 
-@pytest.mark.parametrize("name", ["build", "run", "page", "dev", "deploy"])
+@pytest.mark.parametrize("name", ["build", "run", "page", "dev", "deploy", "release"])
 def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
     requirements = [line for line in text.splitlines() if line and not line[0].isspace() and line[0] != "#"]
