@@ -258,6 +258,8 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(IMAGE_EXTRAS) --constraint requirements/run.lock -o requirements/image.lock pyproject.toml
+	@# pip-compile drops the markers, and these packages are not for newer releases of Python.
+	sed -i -E 's/^((backports-zstd|atheris)==[^ ]+) \\$$/\1 ; python_version < "3.14" \\/' requirements/run.lock requirements/dev.lock requirements/image.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/sbom.lock requirements/sbom.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/release.lock requirements/release.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/page.lock requirements/page.in
