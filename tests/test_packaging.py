@@ -1,11 +1,14 @@
 """The wheel: what is in it, and that a machine without a compiler, or without the extras, gets one that works."""
 
+import io
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -79,8 +82,7 @@ def test_the_wheel_has_every_module_and_what_they_read(wheel: Path) -> None:
 
 
 def test_without_a_compiler_the_decoder_in_python_takes_over(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(wheel, tmp_path, "zip")
     code = """
 import proto, sys
 assert_ours = proto.__file__.startswith(sys.argv[1])
@@ -151,6 +153,21 @@ def test_a_wheel_from_an_sdist_says_the_commit_and_the_decoder(bare: Path, sdist
     done = run(bare, "--version", PATH="")  # without Git
     expected = f"sluice {__version__} (commit {COMMIT[:12]}, decoder in Python)\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_an_sdist_packed_again_does_not_depend_on_time_owner_or_order(tmp_path: Path) -> None:
+    repack = runpy.run_path(str(ROOT / "scripts/release"))["repack"]
+    packed = []
+    for number, names in enumerate((["a", "b"], ["b", "a"])):
+        archive, target = tmp_path / f"{number}.tar.gz", tmp_path / f"packed-{number}.tar.gz"
+        with tarfile.open(archive, "w:gz") as files:
+            for name in names:
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime, member.uid, member.mode = 1, 10**9 + number, number, 0o600 + number * 0o40
+                files.addfile(member, io.BytesIO(b"x"))
+        repack(archive, target, 10**9)
+        packed.append(target.read_bytes())
+    assert packed[0] == packed[1]
 
 
 def run(sluice: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
