@@ -223,14 +223,16 @@ compose: ## start all services and stores in containers and send a trace (needs 
 check-deploy: $(DEPLOY_TOOLS)/.made programs ## check the files of deploy/ with the tools that read them in a deployment
 	DEPLOY_TOOLS=$(abspath $(DEPLOY_TOOLS)) scripts/check-deploy
 
-$(VENV)/.release: $(VENV)/.build requirements/release.lock
+# The tools of a release need other versions of packages than the tests, so they get an environment of their own.
+$(VENV)/release/.made: requirements/release.lock $(VENV)/.made
 	$(SAY) what builds and checks a release
-	@$(call install,--no-deps --require-hashes -r requirements/release.lock)
+	@$(BIN)/python -m venv $(VENV)/release
+	@$(VENV)/release/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes -r requirements/release.lock
 	@touch $@
 
 .PHONY: release
-release: $(VENV)/.release $(VENV)/.page ## build and try wheels, sdist, SBOM and checksums in dist/, and upload nothing (PYTHONS, CROSS)
-	VENV=$(abspath $(VENV)) $(BIN)/python scripts/release $(if $(PYTHONS),--pythons '$(PYTHONS)') $(if $(CROSS),--cross $(CROSS))
+release: $(VENV)/release/.made $(VENV)/.page ## build and try wheels, sdist, SBOM and checksums in dist/, and upload nothing (PYTHONS, CROSS)
+	@VENV=$(abspath $(VENV)) $(BIN)/python scripts/release $(if $(PYTHONS),--pythons '$(PYTHONS)') $(if $(CROSS),--cross $(CROSS))
 
 fuzz: programs $(VENV)/.dev $(VENV)/.node ## run every fuzz target for FUZZ_SECONDS (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz all --seconds $(FUZZ_SECONDS)
@@ -260,6 +262,8 @@ lock: $(VENV)/.build ## choose new versions for requirements/*.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) -o requirements/run.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(RUN_EXTRAS) --extra dev -o requirements/dev.lock pyproject.toml
 	$(BIN)/pip-compile $(LOCK) --upgrade $(IMAGE_EXTRAS) --constraint requirements/run.lock -o requirements/image.lock pyproject.toml
+	@# pip-compile drops the markers, and these packages are not for newer releases of Python.
+	sed -i -E 's/^((backports-zstd|atheris)==[^ ]+) \\$$/\1 ; python_version < "3.14" \\/' requirements/run.lock requirements/dev.lock requirements/image.lock
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/sbom.lock requirements/sbom.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/release.lock requirements/release.in
 	$(BIN)/pip-compile $(LOCK) --upgrade -o requirements/page.lock requirements/page.in

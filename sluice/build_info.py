@@ -1,7 +1,7 @@
 """Name the version, the commit and the decoder that this installation of Sluice was built from."""
 
 import subprocess
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -29,5 +29,13 @@ def commit() -> str | None:
 def describe() -> str:
     """One line for `sluice --version`."""
     known = commit()
-    decoder = "decoder kernel" if find_spec("proto.otlp.kernel._kernel") else "decoder in Python"
-    return f"sluice {__version__} ({f'commit {known[:_SHOWN_DIGITS]}' if known else 'commit unknown'}, {decoder})"
+    return f"sluice {__version__} ({f'commit {known[:_SHOWN_DIGITS]}' if known else 'commit unknown'}, {_decoder()})"
+
+
+def _decoder() -> str:
+    """The decoder that this installation uses. Imports the kernel, because one for another Python does not load."""
+    try:
+        import_module("proto.otlp.kernel")
+    except ImportError:
+        return "decoder in Python"
+    return "decoder kernel"

@@ -245,16 +245,19 @@ def test_every_package_of_the_house_is_in_the_distribution() -> None:
 def test_versions_are_said_once() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "version" not in pyproject["project"]
     assert pyproject["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "sluice.__version__"}
     assert f"## {__version__} (" in changelog
 
 
-@pytest.mark.parametrize("name", ["build", "run", "page", "dev", "deploy"])
+@pytest.mark.parametrize("name", ["build", "run", "page", "dev", "deploy", "release"])
 def test_locks_pin_versions_by_hash_and_name_no_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
     requirements = [line for line in text.splitlines() if line and not line[0].isspace() and line[0] != "#"]
     assert requirements
-    assert all(re.fullmatch(r"[A-Za-z0-9._-]+==[^ ]+ \\", line) for line in requirements)
+    assert all(
+        re.fullmatch(r'[A-Za-z0-9._-]+==[^ ]+( ; python_version < "[0-9.]+")? \\', line) for line in requirements
+    )
     assert text.count("--hash=sha256:") >= len(requirements)
     assert "://" not in text
     assert "--index" not in text
@@ -299,6 +302,18 @@ def test_what_is_locked_is_what_is_declared() -> None:
     text = (ROOT / "requirements" / "dev.lock").read_text(encoding="utf-8")
     locked = {normal(line.partition("==")[0]) for line in text.splitlines() if "==" in line}
     assert names - locked == set()
+
+
+@pytest.mark.parametrize("name", ["run", "dev", "image"])
+def test_locks_skip_packages_that_newer_pythons_do_not_need(name: str) -> None:
+    """Such a package may have no wheel for a newer Python, and then `make run` would fail there."""
+    declared = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    limited = dict(re.findall(r'"([\w.-]+)[^";]*;[^"]*python_version < \'([0-9.]+)\'', declared))
+    assert limited
+    text = (ROOT / "requirements" / f"{name}.lock").read_text(encoding="utf-8")
+    markers = dict(re.findall(r"(?m)^([\w.-]+)==[^ ]+ (.*)\\$", text))
+    for package, version in limited.items():
+        assert markers.get(normal(package)) in {f'; python_version < "{version}" ', None}
 
 
 def normal(name: str) -> str:

@@ -1,11 +1,14 @@
 """The wheel: what is in it, and that a machine without a compiler, or without the extras, gets one that works."""
 
+import io
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -17,37 +20,51 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from sluice import __version__
 from sluice.extras import MODULES
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("sluice", "gateway", "query", "control", "chassis", "proto")
+PACKAGES = ("sluice", "gateway", "query", "control", "web", "chassis", "proto")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TIMEOUT_S = 300.0
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of the tree with compilers that fail, without the network. What Cython has made of the kernel
-    comes along if it is there: it is not made again.
-    """
-    source = tmp_path_factory.mktemp("source")
-    left_out = shutil.ignore_patterns("__pycache__", "*.so")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An unpacked sdist, built from a copy of the tree that is no checkout. SLUICE_COMMIT names the commit."""
+    home = tmp_path_factory.mktemp("sdist")
+    left_out = shutil.ignore_patterns("__pycache__", "*.so", "page")
     for name in PACKAGES:
-        shutil.copytree(ROOT / name, source / name, ignore=left_out)
+        shutil.copytree(ROOT / name, home / "source" / name, ignore=left_out)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source / name)
+        shutil.copy(ROOT / name, home / "source")
+    code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    build([sys.executable, "-c", code, str(home)], cwd=home / "source", SLUICE_COMMIT=COMMIT)
+    (archive,) = home.glob("*.tar.gz")
+    shutil.unpack_archive(archive, home, filter="data")
+    return home / archive.name.removesuffix(".tar.gz")
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the sdist with compilers that fail, without the network. Cython's output is copied from the tree if it
+    is there, because Cython takes seconds.
+    """
+    for made in ROOT.glob("proto/otlp/kernel/*.cpp"):
+        shutil.copy(made, sdist / "proto/otlp/kernel")
     out = tmp_path_factory.mktemp("wheel")
     options = ("--no-deps", "--no-build-isolation", "--disable-pip-version-check", "--wheel-dir", str(out))
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *options, str(source)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT_S,
-        env={**os.environ, "CC": "/bin/false", "CXX": "/bin/false"},
-    )
-    assert done.returncode == 0, done.stderr
+    build([sys.executable, "-m", "pip", "wheel", *options, str(sdist)], cwd=out, CC="/bin/false", CXX="/bin/false")
     (built,) = out.iterdir()
     return built
+
+
+def build(command: list[str], cwd: Path, **settings: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+    done = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=TIMEOUT_S, env={**kept, **settings}
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_wheel_has_every_module_and_what_they_read(wheel: Path) -> None:
@@ -57,7 +74,7 @@ def test_the_wheel_has_every_module_and_what_they_read(wheel: Path) -> None:
         str(path.relative_to(ROOT))
         for package in PACKAGES
         for path in (ROOT / package).rglob("*")
-        if path.suffix in {".py", ".pyi", ".sql", ".css", ".json", ".typed"}
+        if path.suffix in {".py", ".pyi", ".sql", ".css", ".json", ".typed"} and "web/page" not in str(path)
     }
     assert expected - names == set()
     top = {name.partition("/")[0] for name in names}
@@ -65,8 +82,7 @@ def test_the_wheel_has_every_module_and_what_they_read(wheel: Path) -> None:
 
 
 def test_without_a_compiler_the_decoder_in_python_takes_over(wheel: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+    shutil.unpack_archive(wheel, tmp_path, "zip")
     code = """
 import proto, sys
 assert_ours = proto.__file__.startswith(sys.argv[1])
@@ -130,6 +146,28 @@ def bare(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=TIMEOUT_S,
     )
     return home / "bin" / "sluice"
+
+
+def test_a_wheel_from_an_sdist_says_the_commit_and_the_decoder(bare: Path, sdist: Path) -> None:
+    assert (sdist / "sluice/commit.txt").read_text() == f"{COMMIT}\n"
+    done = run(bare, "--version", PATH="")  # without Git
+    expected = f"sluice {__version__} (commit {COMMIT[:12]}, decoder in Python)\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+def test_an_sdist_packed_again_does_not_depend_on_time_owner_or_order(tmp_path: Path) -> None:
+    repack = runpy.run_path(str(ROOT / "scripts/release"))["repack"]
+    packed = []
+    for number, names in enumerate((["a", "b"], ["b", "a"])):
+        archive, target = tmp_path / f"{number}.tar.gz", tmp_path / f"packed-{number}.tar.gz"
+        with tarfile.open(archive, "w:gz") as files:
+            for name in names:
+                member = tarfile.TarInfo(name)
+                member.size, member.mtime, member.uid, member.mode = 1, 10**9 + number, number, 0o600 + number * 0o40
+                files.addfile(member, io.BytesIO(b"x"))
+        repack(archive, target, 10**9)
+        packed.append(target.read_bytes())
+    assert packed[0] == packed[1]
 
 
 def run(sluice: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
