@@ -89,8 +89,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     database_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for a database transaction, and for each response of the database in it. Then "
-            "the request gets 503.",
+            "How long a request waits for a database transaction, and in the transaction, for each response of the "
+            "database. A request that waits longer gets 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -187,8 +187,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_timeout_s: Annotated[
         float,
         setting(
-            "How long a request body may take to arrive. For a body that arrives at SLUICE_BODY_MIN_RATE or faster, "
-            "how long it may pause. Then the request gets 503 and the connection is closed.",
+            "How long a request body may take to arrive. A body that arrives at SLUICE_BODY_MIN_RATE or faster may "
+            "take longer, but not pause longer. Otherwise the request gets 503 and the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -414,8 +414,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Failed logins with one e-mail address and organization from one client address (IPv6: /64), and failed "
-            "codes and confirmations of one account. Further attempts get 429, also with correct credentials.",
+            "Rate and burst of failed logins with one e-mail address and organization from one client address (IPv6: "
+            "/64), and of failed codes and confirmations of one account. Further attempts get 429, also with correct "
+            "credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -425,8 +426,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     new_address_login_rate: Annotated[
         int,
         setting(
-            "Failed logins to one e-mail address from client addresses that the account has not logged in from within "
-            "30 days, all of these addresses together. Further logins from such addresses need a proof of work or a "
+            "Rate and burst of failed logins to one e-mail address from all client addresses together that the account "
+            "has not logged in from within 30 days. Further logins from such addresses need a proof of work or a "
             "mailed link.",
             unit="attempts/h",
             zero="no limit",
@@ -437,8 +438,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_sso_rate: Annotated[
         int,
         setting(
-            "Failed single sign-ons per client address, and as many that were begun and not finished. Further single "
-            "sign-ons get 429. Successful single sign-ons do not count.",
+            "Rate and burst of failed single sign-ons per client address. Unfinished single sign-ons have the same "
+            "limit, and are counted separately. Further single sign-ons get 429. Successful single sign-ons do not "
+            "count.",
             unit="attempts/min",
             zero="no limit",
             ge=0,
@@ -449,7 +451,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     sso_refusal_rate: Annotated[
         int,
         setting(
-            "Refused single sign-ons of one organization that its audit log records. Further ones are only counted.",
+            "Rate and burst at which refused single sign-ons are recorded in the audit log of an organization. Further "
+            "refused single sign-ons are counted, but not recorded.",
             unit="events/min",
             zero="no limit",
             ge=0,
@@ -460,8 +463,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     account_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail to one address. Also login links to "
-            "one account, and login links for one client address. Further requests get 429.",
+            "Rate and burst of invitations and address verifications that an organization mails to one address, of "
+            "login links to one account, and of login links for one client address. Further requests get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,
@@ -472,7 +475,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     organization_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail in total. Further requests get 429.",
+            "Rate and burst of all invitations and address verifications that an organization mails. Further requests "
+            "get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,

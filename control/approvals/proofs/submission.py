@@ -85,7 +85,10 @@ BUNDLE: Final = Body(
     example=bodies.BUNDLE,
     examples={dsse.STATEMENT_MEDIA_TYPE: bodies.STATEMENT, dsse.ENVELOPE_TYPE: bodies.ENVELOPE},
 )
-ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} A body with a wrong shape is accepted, too.")
+ANY_BUNDLE: Final = Body(
+    dict.fromkeys(MEDIA_TYPES),
+    f"{_FORMS} A body that does not match the schema is accepted, and the findings describe its faults.",
+)
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 
 

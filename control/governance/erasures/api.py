@@ -119,7 +119,8 @@ class ErasureExport(msgspec.Struct, rename="camel"):
     sink_kind: SinkKind
     stream: Stream
     exported_until: Annotated[
-        Timestamp | None, Meta(description="When the last exported row was stored (of issues: changed).")
+        Timestamp | None,
+        Meta(description="When the last exported row was stored. In the stream of issues: when it was changed."),
     ]
 
 
