@@ -200,8 +200,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "Number of distinct UTC days of items at which a batch is sent. In mode store, it is also the maximum per "
-            "request. Requests with more days get 413.",
+            "Number of distinct UTC days of items at which a batch is inserted. In mode store, it is also the maximum "
+            "per request. Requests with more days get 413.",
             unit="days",
             ge=1,
             advanced="old data is imported, many days in one request",
@@ -239,11 +239,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             advanced="under overload, throughput matters more than latency, or the reverse",
         ),
     ] = 0.2
-    batch_rows: Annotated[int, setting("Number of items at which a batch is sent.", unit="items", ge=1)] = 100_000
+    batch_rows: Annotated[int, setting("Number of items at which a batch is inserted.", unit="items", ge=1)] = 100_000
     batch_bytes: Annotated[
         int,
         setting(
-            "Size at which a batch is sent.",
+            "Size at which a batch is inserted.",
             unit="bytes",
             ge=1,
             advanced="ClickHouse has little memory, or inserts should be larger",
@@ -254,7 +254,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "Mode store: how long a batch waits for more requests. After an idle period it waits less.",
             unit="seconds",
-            zero="every request is sent at once",
+            zero="every request is inserted immediately",
             ge=0,
             le=5,
             advanced="mode `store`: acknowledgements must be faster, or ClickHouse must get fewer parts",
@@ -331,7 +331,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "Modes journal and memory: how long a batch waits for more requests. After an idle period it waits less.",
             unit="seconds",
-            zero="every request is sent at once",
+            zero="every request is inserted immediately",
             ge=0,
             le=30,
             advanced="rows must be visible sooner, or ClickHouse must get fewer parts",
@@ -372,7 +372,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "How long a batch of the slow lane waits for more requests. In mode store, at most a quarter of "
             "SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
-            zero="every request is sent at once",
+            zero="every request is inserted immediately",
             ge=0,
             le=30,
             advanced="imported data must be visible sooner",
@@ -479,7 +479,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "Interval at which a process writes its quota usage to the database and reads the usage of the other "
-            "processes. With Redis it also does this in Redis, at least every 0.2 s.",
+            "processes. With Redis, the process also writes and reads the usage in Redis, at least every 0.2 s.",
             unit="seconds",
             ge=0.05,
             le=60,

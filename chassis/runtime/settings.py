@@ -202,7 +202,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="bytes/s",
             zero="the body must arrive within SLUICE_BODY_TIMEOUT_S",
             ge=0,
-            advanced="exporters send large bodies over links slower than this",
+            advanced="exporters send large bodies over links slower than this rate",
         ),
     ] = 8_192
     keepalive_timeout_s: Annotated[
@@ -217,8 +217,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval over which the rate at which a client reads is measured. If the rate is below "
-            "SLUICE_SEND_MIN_RATE, the connection is closed, unless the client has read the rest of the response.",
+            "Interval over which the read rate of a client is measured. If the rate is below SLUICE_SEND_MIN_RATE, "
+            "the connection is closed, unless the client has read the rest of the response.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -228,11 +228,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate at which a client must read a response. At this rate or a faster one there is no time limit.",
+            "Minimum rate at which a client must read a response. A client that reads at this rate or faster has no "
+            "time limit.",
             unit="bytes/s",
             zero="at least one byte per SLUICE_SEND_TIMEOUT_S",
             ge=0,
-            advanced="dashboards read large responses over links slower than this",
+            advanced="dashboards read large responses over links slower than this rate",
         ),
     ] = 8_192
     drain_delay_s: Annotated[
@@ -342,9 +343,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst, per client address, of webhook requests without a valid signature. They are counted for "
-            "each integration, and together if they name no integration. Further requests get 429 before their body "
-            "is read.",
+            "Rate and burst, per client address, of webhook requests without a valid signature. Requests that name an "
+            "integration are counted per integration, all other requests together. Further requests get 429 before "
+            "their body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,

@@ -168,7 +168,8 @@ class Occurrence(msgspec.Struct, rename="camel"):
     id: OccurrenceId
     fingerprint: Fingerprint
     time: Annotated[
-        Timestamp, msgspec.Meta(description="Time of the log record, or start of the span, that recorded it.")
+        Timestamp,
+        msgspec.Meta(description="Time of the log record, or start of the span, that recorded the occurrence."),
     ]
     type: _Type
     message: Annotated[str | None, msgspec.Meta(description="`exception.message`.")]

@@ -250,7 +250,7 @@ def _require_signer(read: SubmittedBundle, keys: Sequence[IssuerKey], now: datet
         return
     current = next((one for one in keys if one.id == read.signer.id), None)
     if current is None or find_distrust_at(current, read.bundle.issuer, read.bundle.issued_at, now) is not None:
-        message = "The key was revoked or changed while the bundle was submitted. Send it again."
+        message = "The key was revoked or changed while the bundle was submitted. Send the bundle again."
         raise BadRequest(INVALID, [Issue("body.signatures", message, "not_verified")])
 
 

@@ -228,7 +228,7 @@ class LoginLink(Handlers):
             f"If this was you, {how[0]}",
             *how[1:],
             "",
-            "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
+            "The link is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
             "second factor as usual. If this was not you, ignore this mail. The link alone is not enough to log in.",
         ]
         subject, mail_id = "Log in to Sluice", hashlib.sha256(secret.encode()).hexdigest()[:32]

@@ -48,7 +48,7 @@ RELAY_STATE: Final = Parameter(
     "relayState",
     "query",
     Annotated[str, Meta(max_length=MAX_RELAY_STATE_LENGTH)],
-    "A path of this origin, returned at the end of the login in the form that browsers resolve it to (URL Standard).",
+    "A path of this origin. It is returned at the end of the login, as browsers resolve it (URL Standard).",
     example="/orgs/acme/explore",
 )
 LINK: Final = Parameter(
