@@ -38,7 +38,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "less than six times this size, the largest bodies get 503 while any other request is in flight.",
             unit="bytes",
             ge=1,
-            advanced="JSON bodies must stay smaller: reading one takes six times its size in memory",
+            advanced="JSON bodies must stay smaller: reading a body takes six times its size in memory",
         ),
     ] = 64 * _MIB
     max_items: Annotated[
@@ -267,7 +267,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             unit="batches",
             ge=1,
             le=64,
-            advanced="ClickHouse is far away and idle between inserts",
+            advanced="the network to ClickHouse is slow, and ClickHouse is idle between inserts",
         ),
     ] = 2
     journal_dir: Annotated[

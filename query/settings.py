@@ -207,7 +207,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum number of groups, multiplied by the time intervals, that an aggregate counts in one scan. Above "
-            "it, one scan ranks the groups and a second scan reads the shown groups. The result is the same.",
+            "this number, one scan ranks the groups and a second scan reads the shown groups. The result is the same.",
             unit="groups",
             ge=1,
             le=10_000_000,

@@ -182,7 +182,9 @@ COMMANDS: Final = (
                 "verify every chain of events; exit code 1 if a chain is broken",
                 (
                     option(
-                        "--org", "verify the chain of this organization only (of a deleted one: its id)", metavar="SLUG"
+                        "--org",
+                        "verify only the chain of this organization; for a deleted organization, give its id",
+                        metavar="SLUG",
                     ),
                     option("--file", "verify an export instead of the database", metavar="FILE"),
                     option(
@@ -265,7 +267,7 @@ COMMANDS: Final = (
             ),
             Action(
                 "retry",
-                "restart a failed erasure, or completed ones",
+                "restart a failed erasure, or completed erasures",
                 (
                     option("id", "id of a failed erasure", metavar="ID", nargs="?"),
                     option(
@@ -332,7 +334,7 @@ COMMANDS: Final = (
     Command(
         "restore",
         "sluice.cli.backup:run_restore",
-        "restores a backup into an empty data directory, or verifies one",
+        "restores a backup into an empty data directory, or only verifies the backup",
         (
             option(
                 "--from",

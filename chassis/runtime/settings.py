@@ -17,7 +17,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     grpc_port: Annotated[
         Port | None,
         setting(
-            "Port to listen on for OTLP/gRPC, on the same address. Only `sluice up` and `sluice gateway` use it.",
+            "Port to listen on for OTLP/gRPC, on the same address. Used only by `sluice up` and `sluice gateway`.",
             zero="0: any free port; empty: none",
         ),
     ] = 4317

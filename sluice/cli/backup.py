@@ -246,7 +246,7 @@ def run_restore(arguments: argparse.Namespace) -> int:
             ("SLUICE_GATEWAY_JOURNAL_DIR", str(journal_directory(sources)), str(settings.data_dir / "journal")),
         ):
             if used != expected:
-                print(f"{name} is set: unset it, or move the restored files to that place.")
+                print(f"{name} is set: unset this variable, or move the restored files to the place that it names.")
     return 0
 
 

@@ -52,7 +52,9 @@ class StreamSchema:
         return [column.name for column in self.columns]
 
 
-ROW_ID: Final = Column("row_id", ColumnType.STRING, "Identifies the row. Merge rows by it if a row may arrive twice.")
+ROW_ID: Final = Column(
+    "row_id", ColumnType.STRING, "Identifies the row. If a row may arrive twice, merge rows by this column."
+)
 
 
 _S, _I, _N, _T = ColumnType.STRING, ColumnType.INTEGER, ColumnType.NUMBER, ColumnType.TIMESTAMP

@@ -224,7 +224,7 @@ class LoginLink(Handlers):
             how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
         lines = [
             f"A login to {self.mailer.base_url} with this e-mail address was attempted.",
-            "Many wrong passwords were entered for it from other places.",
+            "Many wrong passwords were entered for this e-mail address from other places.",
             f"If this was you, {how[0]}",
             *how[1:],
             "",

@@ -248,7 +248,7 @@ async def _use_link_request(connection: AsyncConnection, request: web.Request, o
     if found is None:
         raise BadRequest(
             "This browser has not asked to link an account, or the request has expired. Repeat POST /auth/sso/links in "
-            "it."
+            "this browser."
         )
     return found
 
