@@ -75,7 +75,7 @@ def challenge_required(challenge: str, retry_after: int) -> RateLimited:
     """429: too many passwords were tried for this account from new addresses. `details`: the challenge to solve."""
     return RateLimited(
         "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
-        "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero bits.",
+        "`proof`. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero bits.",
         retry_after,
         challenge={"challenge": challenge, "bits": BITS},
     )
