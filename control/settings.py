@@ -207,8 +207,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     plans: Annotated[
         tuple[str, ...],
         setting(
-            "Plans by price: PRICE=PLAN:ITEMS, comma-separated, with the price's id or lookup key, the name of the "
-            "plan and its items per month (0: no quota).",
+            "Plans by price, comma-separated, as PRICE=PLAN:ITEMS. PRICE is the id or lookup key of the price, PLAN "
+            "the name of the plan, and ITEMS its items per month (0: no quota).",
             zero="empty: subscriptions change no quota",
         ),
     ] = ()

@@ -120,7 +120,7 @@ class ErasureExport(msgspec.Struct, rename="camel"):
     stream: Stream
     exported_until: Annotated[
         Timestamp | None,
-        Meta(description="When the last exported row was stored. In the stream of issues: when it was changed."),
+        Meta(description="When the last exported row was stored. For issues: when the last exported one was changed."),
     ]
 
 

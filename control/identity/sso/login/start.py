@@ -55,7 +55,8 @@ LINK: Final = Parameter(
     "link",
     "query",
     Literal["true"],
-    "Links the provider's user to the account whose session has asked for it (`POST /auth/sso/links`) in this browser.",
+    "Links the provider's user to the account whose session has asked for the link (`POST /auth/sso/links`) in this "
+    "browser.",
 )
 
 
