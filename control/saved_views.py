@@ -64,8 +64,8 @@ ViewPath = Annotated[
         max_length=MAX_PATH_LENGTH,
         pattern=PATH_PATTERN,
         description="Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a "
-        "query. It consists of visible ASCII characters without `//`, backslashes, quotes, angle brackets and a "
-        "fragment.",
+        "query. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle "
+        "brackets or a fragment.",
     ),
 ]
 

@@ -146,7 +146,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     proof_max_bytes: Annotated[
         int,
         setting(
-            "Maximum size of all proof bundles of an organization. A bundle above it is answered with 409.",
+            "Maximum size of all proof bundles of an organization. A bundle that would exceed it is answered with 409.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -156,8 +156,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     source_map_max_bytes: Annotated[
         int,
         setting(
-            "Maximum size of all source maps of a project, compressed as they are stored. Above it, Sluice deletes the "
-            "source maps of the releases that were uploaded first.",
+            "Maximum size of all source maps of a project, compressed as they are stored. If an upload exceeds it, "
+            "Sluice deletes the source maps of the releases that were uploaded first.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -207,8 +207,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     plans: Annotated[
         tuple[str, ...],
         setting(
-            "Plans by price: PRICE=PLAN:ITEMS, comma-separated, with the price's id or lookup key, the name of the "
-            "plan and its items per month (0: no quota).",
+            "Plans by price, comma-separated, as PRICE=PLAN:ITEMS. PRICE is the id or lookup key of the price, PLAN "
+            "the name of the plan, and ITEMS its items per month (0: no quota).",
             zero="empty: subscriptions change no quota",
         ),
     ] = ()
@@ -238,7 +238,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     sso_nameservers: Annotated[
         tuple[str, ...],
         setting(
-            "IP addresses of the name servers that Sluice asks for TXT records of domains to prove, comma-separated.",
+            "IP addresses of the name servers that Sluice asks for TXT records that prove domains, comma-separated.",
             zero="empty: the name servers of this machine",
             advanced="this machine's name servers do not see public records",
         ),

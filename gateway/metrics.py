@@ -82,7 +82,8 @@ class Metrics:
         )
         self.unanswered_items = gauge("unanswered_items", "Decoded items of requests without a response yet.")
         self.redecoded_differences = counter(
-            "redecoded_differences", "Differences in the number of items when a request was decoded again."
+            "redecoded_differences",
+            "Differences between the number of items of a request when it was accepted and when it was decoded again.",
         )
         self.overlooked_requests = counter(
             "overlooked_requests",

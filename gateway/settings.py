@@ -38,7 +38,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "less than six times this size, the largest bodies get 503 while any other request is in flight.",
             unit="bytes",
             ge=1,
-            advanced="JSON bodies must stay smaller: reading one takes six times its size in memory",
+            advanced="JSON bodies must stay smaller: reading a body takes six times its size in memory",
         ),
     ] = 64 * _MIB
     max_items: Annotated[
@@ -178,8 +178,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum total size of the distinct large resources and scopes of a project, per process and UTC day of "
-            "its items. Only the bytes above 2 KiB of each count. When the maximum is reached, each resource and scope "
-            "is stored with at most 2 KiB. Attributes that do not fit are dropped and counted.",
+            "its items. Of each resource or scope, only the bytes above 2 KiB count. When the maximum is reached, each "
+            "resource and scope is stored with at most 2 KiB. Attributes that do not fit are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -200,8 +200,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "Number of distinct UTC days of items at which a batch is sent. In mode store, it is also the maximum per "
-            "request. Requests with more days get 413.",
+            "Number of distinct UTC days of items at which a batch is inserted. In mode store, it is also the maximum "
+            "per request. Requests with more days get 413.",
             unit="days",
             ge=1,
             advanced="old data is imported, many days in one request",
@@ -210,8 +210,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_inflight_bytes: Annotated[
         int,
         setting(
-            "Memory for requests from their first byte to their response. In addition to its first request, a project "
-            "may use at most as much as remains free. Further requests get 503.",
+            "Memory for requests from their first byte to their response. The first request of a project may use all "
+            "free memory. A further request gets 503 if the project would then use more memory than remains free.",
             unit="bytes",
             ge=1,
         ),
@@ -219,8 +219,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_inflight_items: Annotated[
         int,
         setting(
-            "Maximum number of items that are decoded and not answered yet. Projects share it like "
-            "SLUICE_GATEWAY_MAX_INFLIGHT_BYTES. Further requests get 503.",
+            "Maximum number of items that are decoded and not answered yet. Further requests get 503. Projects share "
+            "this number as they share SLUICE_GATEWAY_MAX_INFLIGHT_BYTES.",
             unit="items",
             ge=1,
             advanced="requests have very small items, so that the number of items is reached before the memory limit",
@@ -230,8 +230,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "Target latency under overload. Concurrent requests are limited so that half of them are answered within "
-            "this time after their last byte. Other requests get 503. In mode store, half of "
-            "SLUICE_GATEWAY_ACK_DEADLINE_S applies if it is longer.",
+            "this time after their last byte. Other requests get 503. In mode store, the target is half of "
+            "SLUICE_GATEWAY_ACK_DEADLINE_S if that is longer.",
             unit="seconds",
             zero="only memory limits concurrent requests",
             ge=0,
@@ -239,11 +239,11 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             advanced="under overload, throughput matters more than latency, or the reverse",
         ),
     ] = 0.2
-    batch_rows: Annotated[int, setting("Number of items at which a batch is sent.", unit="items", ge=1)] = 100_000
+    batch_rows: Annotated[int, setting("Number of items at which a batch is inserted.", unit="items", ge=1)] = 100_000
     batch_bytes: Annotated[
         int,
         setting(
-            "Size at which a batch is sent.",
+            "Size at which a batch is inserted.",
             unit="bytes",
             ge=1,
             advanced="ClickHouse has little memory, or inserts should be larger",
@@ -254,7 +254,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "Mode store: how long a batch waits for more requests. After an idle period it waits less.",
             unit="seconds",
-            zero="every request is sent at once",
+            zero="every request is inserted immediately",
             ge=0,
             le=5,
             advanced="mode `store`: acknowledgements must be faster, or ClickHouse must get fewer parts",
@@ -267,7 +267,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             unit="batches",
             ge=1,
             le=64,
-            advanced="ClickHouse is far away and idle between inserts",
+            advanced="the network to ClickHouse is slow, and ClickHouse is idle between inserts",
         ),
     ] = 2
     journal_dir: Annotated[
@@ -331,7 +331,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "Modes journal and memory: how long a batch waits for more requests. After an idle period it waits less.",
             unit="seconds",
-            zero="every request is sent at once",
+            zero="every request is inserted immediately",
             ge=0,
             le=30,
             advanced="rows must be visible sooner, or ClickHouse must get fewer parts",
@@ -372,7 +372,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "How long a batch of the slow lane waits for more requests. In mode store, at most a quarter of "
             "SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
-            zero="every request is sent at once",
+            zero="every request is inserted immediately",
             ge=0,
             le=30,
             advanced="imported data must be visible sooner",
@@ -402,8 +402,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_slow_bytes: Annotated[
         int,
         setting(
-            "Memory for requests in the slow lane. In addition to its first request, a project may use at most as much "
-            "as remains free. Further requests get 503, or in mode journal, wait in the journal.",
+            "Memory for requests in the slow lane. The first request of a project may use all free memory. A further "
+            "request gets 503 (in mode journal: waits in the journal) if the project would then use more memory than "
+            "remains free.",
             unit="bytes",
             ge=1,
             advanced="mode `store`: imports are refused because this memory is used up",
@@ -433,8 +434,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     derived_linger_s: Annotated[
         float,
         setting(
-            "How long rows of attribute keys, errors and outcomes wait for the rows of the next batches. They wait "
-            "less after a pause.",
+            "How long rows of attribute keys, errors and outcomes wait for the rows of the next batches. After an idle "
+            "period they wait less.",
             unit="seconds",
             zero="not at all",
             ge=0,
@@ -446,7 +447,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum number of distinct attribute keys that are listed per project, UTC day and process. Further keys "
-            "are counted in one overflow entry. Their values are stored, too.",
+            "are counted in one overflow entry. The values of all keys are stored.",
             unit="keys",
             zero="no limit",
             ge=0,
@@ -478,7 +479,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "Interval at which a process writes its quota usage to the database and reads the usage of the other "
-            "processes. With Redis it also does this in Redis, at least every 0.2 s.",
+            "processes. With Redis, the process also writes and reads the usage in Redis, at least every 0.2 s.",
             unit="seconds",
             ge=0.05,
             le=60,

@@ -65,7 +65,7 @@ class ChangeEventPage(msgspec.Struct, rename="camel"):
     range: Range
     data: list[ChangeEvent]
     next_cursor: Annotated[
-        str | None, msgspec.Meta(description="Pass it as `cursor` to get the next page; null on the last page.")
+        str | None, msgspec.Meta(description="Pass this text as `cursor` to get the next page; null on the last page.")
     ]
     has_more: bool
 

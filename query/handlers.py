@@ -179,7 +179,8 @@ class ExploreHandlers(Endpoints):
         "/spans/compare",
         compare.CompareRequest,
         compare.SpanComparison,
-        "Spans of the spike are excluded from the baseline. Both may have the same window if their filters differ.",
+        "Spans of the spike are excluded from the baseline. Spike and baseline may have the same window if their "
+        "filters differ.",
         {
             "spike": {
                 "from": "now-15m",

@@ -20,8 +20,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     handles: Annotated[
         int,
         setting(
-            "Maximum number of concurrent reads. Each uses a ClickHouse connection. One user or organization can use "
-            "all but one of them.",
+            "Maximum number of concurrent reads. Each read uses a ClickHouse connection. One user or organization can "
+            "use all of these connections but one.",
             unit="reads",
             zero="one per processor, at least 2 and at most 8",
             ge=0,
@@ -108,9 +108,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     stall_s: Annotated[
         float,
         setting(
-            "While responses wait for memory (SLUICE_QUERY_MAX_SENDING_BYTES), a connection that uses some of it is "
-            "closed if, for this long, it reads more slowly than SLUICE_SEND_MIN_RATE, or too slowly to finish its "
-            "response within SLUICE_QUERY_MAX_WAIT_S.",
+            "How long a client may read its response slowly while other responses wait for memory "
+            "(SLUICE_QUERY_MAX_SENDING_BYTES). Then its connection is closed. A client is slow if it reads less than "
+            "SLUICE_SEND_MIN_RATE, or too little to finish its response within SLUICE_QUERY_MAX_WAIT_S.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -120,8 +120,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cache_s: Annotated[
         float,
         setting(
-            "How long a response is reused if its window ended at least 60 s before the read. Late data appears this "
-            "much later.",
+            "How long a response is reused if its window ended at least 60 s before the read. Late data appears up to "
+            "this much later.",
             unit="seconds",
             zero="no response is reused",
             ge=0,
@@ -164,7 +164,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_trace_bytes: Annotated[
         int,
         setting(
-            "Maximum size of attribute texts in a waterfall. A trace with more text is truncated in the same way.",
+            "Maximum size of attribute texts in a waterfall. If a trace has more text, its earliest spans are shown, "
+            "and the response shows this.",
             unit="bytes",
             ge=2**20,
             advanced="spans of traces have large attributes",
@@ -206,7 +207,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum number of groups, multiplied by the time intervals, that an aggregate counts in one scan. Above "
-            "it, one scan ranks the groups and a second scan reads the shown groups. The result is the same.",
+            "this number, one scan ranks the groups and a second scan reads the shown groups. The result is the same.",
             unit="groups",
             ge=1,
             le=10_000_000,

@@ -20,7 +20,7 @@ CLIENT_COMMANDS: Final = (
             option("version", "version of the release, such as 1.4.0 or checkout@1.4.0", metavar="VERSION"),
             option("--project", "slug of a project; may be repeated", metavar="SLUG", action="append", required=True),
             option("--org", "the organization; default: `default`", metavar="SLUG", default="default"),
-            option("--since", "report commits after this one; default: the latest tag before --until", metavar="REF"),
+            option("--since", "report commits after this ref; default: the latest tag before --until", metavar="REF"),
             option("--until", "the newest commit to report; default: HEAD", metavar="REF", default="HEAD"),
             option("--directory", "git checkout; default: .", metavar="DIR", default="."),
             option("--repository", "name of the repository; default: the name in its remote `origin`", metavar="NAME"),

@@ -179,10 +179,12 @@ COMMANDS: Final = (
         actions=(
             Action(
                 "verify",
-                "verify every chain of events; exit code 1 if one is broken",
+                "verify every chain of events; exit code 1 if a chain is broken",
                 (
                     option(
-                        "--org", "verify the chain of this organization only (of a deleted one: its id)", metavar="SLUG"
+                        "--org",
+                        "verify only the chain of this organization; for a deleted organization, give its id",
+                        metavar="SLUG",
                     ),
                     option("--file", "verify an export instead of the database", metavar="FILE"),
                     option(
@@ -265,19 +267,20 @@ COMMANDS: Final = (
             ),
             Action(
                 "retry",
-                "restart a failed erasure, or completed ones",
+                "restart a failed erasure, or completed erasures",
                 (
                     option("id", "id of a failed erasure", metavar="ID", nargs="?"),
                     option(
                         "--completed-since",
-                        "restart erasures that were completed since this time; use the moment of a ClickHouse backup "
-                        "that was restored",
+                        "restart erasures that were completed since this time; after a restore of ClickHouse, use the "
+                        "moment of the restored backup",
                         metavar="TIME",
                     ),
                 ),
             ),
             Action(
-                "export", "print all erasures that `apply` needs on a restored backup as JSON lines, with their filters"
+                "export",
+                "print erasures with their filters as JSON lines; `apply` applies them to a restored backup",
             ),
             Action(
                 "apply",
@@ -305,7 +308,7 @@ COMMANDS: Final = (
         "shows and verifies the journals of a gateway; requeues quarantined requests",
         actions=(
             Action("inspect", "show journals, quarantine and damage; fast, also while the gateway runs", (JSON,)),
-            Action("verify", "read every frame; exit code 1 if one is damaged or missing"),
+            Action("verify", "read every frame of the journals; exit code 1 if a frame is damaged or missing"),
             Action(
                 "requeue",
                 "requeue quarantined requests for insertion into ClickHouse",
@@ -331,7 +334,7 @@ COMMANDS: Final = (
     Command(
         "restore",
         "sluice.cli.backup:run_restore",
-        "restores a backup into an empty data directory, or verifies one",
+        "restores a backup into an empty data directory, or only verifies the backup",
         (
             option(
                 "--from",

@@ -84,11 +84,13 @@ def _check_exclusion(resolved: Sequence[Sequence[Condition]], path: str, issues:
     for n, by_table in enumerate(zip(*resolved, strict=True)):
         if all(map(matches_every_row, by_table)):
             issues.add(
-                f"{path}[{n}]", "Matches every item. Remove it, or use a value that excludes some items.", "not_allowed"
+                f"{path}[{n}]",
+                "Matches every item. Remove the filter, or use a value that excludes some items.",
+                "not_allowed",
             )
     for name, table_conditions in zip(("span", "log record"), resolved, strict=True):
         if table_conditions and not issues.has_issue_under(path) and excludes_nothing(table_conditions):
-            together = f"Together these filters match every {name}. Add a filter that excludes some"
+            together = f"Together these filters match every {name}. Add a filter that excludes some {name}s"
             issues.add(path, f"{together}, or omit `filters` and set `from` and `to`.", "not_allowed")
 
 

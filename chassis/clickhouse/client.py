@@ -464,7 +464,9 @@ def _discard_left_over(client: Client) -> None:
 def _read_clock(client: Client) -> ClockReading:
     rows = client.query(CLOCK_SQL).result_rows
     if not rows:  # the statement's time limit of one second ended before it had read anything
-        raise errors.StoreUnavailable("ClickHouse did not return its time within the time limit of the query.")
+        raise errors.StoreUnavailable(
+            "ClickHouse did not answer a query for its clock within the time limit of one second."
+        )
     ((now_us, latest_us),) = rows
     return ClockReading(now_us, latest_us)
 

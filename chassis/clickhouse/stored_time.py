@@ -98,7 +98,8 @@ class StoredTimeFloor:
         if clock_us < floor - DRIFT_US:
             if floor > self._frozen_us:  # log once for each jump
                 log.warning(
-                    "clickhouse's clock has jumped back, followers wait for it to catch up; check time synchronization",
+                    "clickhouse's clock has jumped back, readers of new rows wait until the clock has caught up; check "
+                    "time synchronization",
                     seconds=round((floor - clock_us) / _US, 3),
                 )
             self._frozen_us = floor

@@ -91,7 +91,7 @@ _ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
         ),
     ),
     500: ("InternalError", "An internal error. The log has the details under the request id."),
-    501: ("NotImplemented", "This process cannot do this, because a package that is needed is not installed."),
+    501: ("NotImplemented", "This process cannot answer the request, because a required package is not installed."),
     503: ("ServiceUnavailable", "Overload, or a dependency is unavailable. The same request may succeed later."),
 }
 _RETRYABLE_STATUSES: Final = (429, 503)

@@ -115,7 +115,7 @@ class Redis:
     async def probe(self) -> None:
         """Probe Redis for `/readyz`. Raises while the breaker is open, or when Redis does not reply."""
         if not self._is_up:
-            raise RedisUnavailable("it does not respond in time")
+            raise RedisUnavailable("Redis does not respond in time")
         await self._client.evaluate(_PROBE, _PROBE_KEYS, ())
 
     async def inspect(self) -> str:

@@ -17,7 +17,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     grpc_port: Annotated[
         Port | None,
         setting(
-            "Port to listen on for OTLP/gRPC, on the same address. Only `sluice up` and `sluice gateway` use it.",
+            "Port to listen on for OTLP/gRPC, on the same address. Used only by `sluice up` and `sluice gateway`.",
             zero="0: any free port; empty: none",
         ),
     ] = 4317
@@ -89,8 +89,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     database_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for a database transaction, and for each response of the database in it. Then "
-            "the request gets 503.",
+            "How long a request waits for a database transaction, and in the transaction, for each response of the "
+            "database. A request that waits longer gets 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -187,8 +187,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_timeout_s: Annotated[
         float,
         setting(
-            "How long a request body may take to arrive. For a body that arrives at SLUICE_BODY_MIN_RATE or faster, "
-            "how long it may pause. Then the request gets 503 and the connection is closed.",
+            "How long a request body may take to arrive. A body that arrives at SLUICE_BODY_MIN_RATE or faster may "
+            "take longer, but not pause longer. Otherwise the request gets 503 and the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -202,7 +202,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="bytes/s",
             zero="the body must arrive within SLUICE_BODY_TIMEOUT_S",
             ge=0,
-            advanced="exporters send large bodies over links slower than this",
+            advanced="exporters send large bodies over links slower than this rate",
         ),
     ] = 8_192
     keepalive_timeout_s: Annotated[
@@ -217,8 +217,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval over which the rate at which a client reads is measured. If the rate is below "
-            "SLUICE_SEND_MIN_RATE, the connection is closed, unless the client has read the rest of the response.",
+            "Interval over which the read rate of a client is measured. If the rate is below SLUICE_SEND_MIN_RATE, "
+            "the connection is closed, unless the client has read the rest of the response.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -228,11 +228,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate at which a client must read a response. At this rate or a faster one there is no time limit.",
+            "Minimum rate at which a client must read a response. A client that reads at this rate or faster has no "
+            "time limit.",
             unit="bytes/s",
             zero="at least one byte per SLUICE_SEND_TIMEOUT_S",
             ge=0,
-            advanced="dashboards read large responses over links slower than this",
+            advanced="dashboards read large responses over links slower than this rate",
         ),
     ] = 8_192
     drain_delay_s: Annotated[
@@ -342,9 +343,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst, per client address, of webhook requests without a valid signature. They are counted for "
-            "each integration, and together if they name no integration. Further requests get 429 before their body "
-            "is read.",
+            "Rate and burst, per client address, of webhook requests without a valid signature. Requests that name an "
+            "integration are counted per integration, all other requests together. Further requests get 429 before "
+            "their body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -414,8 +415,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Failed logins with one e-mail address and organization from one client address (IPv6: /64), and failed "
-            "codes and confirmations of one account. Further attempts get 429, also with correct credentials.",
+            "Rate and burst of failed logins with one e-mail address and organization from one client address (IPv6: "
+            "/64), and of failed codes and confirmations of one account. Further attempts get 429, also with correct "
+            "credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -425,8 +427,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     new_address_login_rate: Annotated[
         int,
         setting(
-            "Failed logins to one e-mail address from client addresses that the account has not logged in from within "
-            "30 days, all of these addresses together. Further logins from such addresses need a proof of work or a "
+            "Rate and burst of failed logins to one e-mail address from all client addresses together that the account "
+            "has not logged in from within 30 days. Further logins from such addresses need a proof of work or a "
             "mailed link.",
             unit="attempts/h",
             zero="no limit",
@@ -437,8 +439,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_sso_rate: Annotated[
         int,
         setting(
-            "Failed single sign-ons per client address, and as many that were begun and not finished. Further single "
-            "sign-ons get 429. Successful single sign-ons do not count.",
+            "Rate and burst of failed single sign-ons per client address. Unfinished single sign-ons have the same "
+            "limit, and are counted separately. Further single sign-ons get 429. Successful single sign-ons do not "
+            "count.",
             unit="attempts/min",
             zero="no limit",
             ge=0,
@@ -449,7 +452,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     sso_refusal_rate: Annotated[
         int,
         setting(
-            "Refused single sign-ons of one organization that its audit log records. Further ones are only counted.",
+            "Rate and burst at which refused single sign-ons are recorded in the audit log of an organization. Further "
+            "refused single sign-ons are counted, but not recorded.",
             unit="events/min",
             zero="no limit",
             ge=0,
@@ -460,8 +464,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     account_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail to one address. Also login links to "
-            "one account, and login links for one client address. Further requests get 429.",
+            "Rate and burst of invitations and address verifications that an organization mails to one address, of "
+            "login links to one account, and of login links for one client address. Further requests get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,
@@ -472,7 +476,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     organization_mail_rate: Annotated[
         int,
         setting(
-            "Invitations and address verifications that an organization may mail in total. Further requests get 429.",
+            "Rate and burst of all invitations and address verifications that an organization mails. Further requests "
+            "get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,

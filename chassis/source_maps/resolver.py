@@ -209,7 +209,9 @@ class SourceMaps:
             async with asyncio.timeout(self._timeout_s):
                 await self.refresh()
         except (TimeoutError, ApiError) as error:
-            log.warning("source maps are not known yet", error=str(error) or type(error).__name__)
+            log.warning(
+                "the list of projects with source maps cannot be read yet", error=str(error) or type(error).__name__
+            )
         self._task.start()
         yield
         await self._task.close()

@@ -59,7 +59,11 @@ class NewRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     target_type: TargetType
     target_id: TargetId
     project_tag: Annotated[
-        Slug | None, Meta(description="Slug of a project. The policies of the project apply, too.")
+        Slug | None,
+        Meta(
+            description="Slug of a project. The policies of the project then apply in addition to the policies of the "
+            "organization."
+        ),
     ] = None
     summary: Annotated[Summary | None, Meta(description="Context for the approvers.")] = None
     ttl_minutes: Annotated[
@@ -146,7 +150,9 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
     approvals: Annotated[int, Meta(ge=0)]
     remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
     has_independent_approver: bool
-    idempotent: Annotated[bool, Meta(description="Whether the vote was already cast, so that nothing changed.")]
+    idempotent: Annotated[
+        bool, Meta(description="Whether the caller had already cast this vote, so that the request was not changed.")
+    ]
 
 
 def check_prose(path: str, text: str, issues: Issues) -> str:

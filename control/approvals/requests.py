@@ -64,7 +64,7 @@ class TooManyOpenRequests(ApiError):
     """
 
     def __init__(self, limit: int, scope: str, seconds: int, now: datetime) -> None:
-        message = f"The limit of {limit} open requests per {scope} is reached. Decide or withdraw some."
+        message = f"The limit of {limit} open approval requests per {scope} is reached. Decide or withdraw some."
         super().__init__(ErrorCode.QUOTA_EXCEEDED, message, retry_after=seconds)
         self.limit_result = LimitResult(limit, 0, int(now.timestamp()) + seconds, seconds * 1_000_000_000)
 
@@ -78,7 +78,7 @@ async def check_open_limit(connection: AsyncConnection, org_id: str, requester_i
     for limit, scope, condition in (
         (
             MAX_OPEN_PER_USER,
-            "user, with the agents and services that the user owns",
+            "user (including requests of the user's agents and services)",
             columns.requester_id.in_(owned_principals(owning_user_id)),
         ),
         (MAX_OPEN_PER_ORG, "organization", sa.true()),

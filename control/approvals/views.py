@@ -83,10 +83,11 @@ class ApprovalView(msgspec.Struct, frozen=True, rename="camel"):
     approver_roles: Annotated[list[Role], Meta(description="The roles that may decide.", max_length=len(Role))]
     votes: Annotated[
         list[ApprovalVote],
-        Meta(description="Oldest first. If there are more, only the latest.", max_length=MAX_LISTED_VOTES),
+        Meta(description=f"The latest votes, at most {MAX_LISTED_VOTES}, oldest first.", max_length=MAX_LISTED_VOTES),
     ]
     approvals: Annotated[
-        int, Meta(ge=0, description="Approvals that count. For a decided request, approvals that counted then.")
+        int,
+        Meta(ge=0, description="Approvals that count. For a decided request, approvals that counted at the decision."),
     ]
     remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
     has_independent_approver: bool
@@ -100,7 +101,7 @@ class ApprovalInbox(msgspec.Struct, frozen=True, rename="camel"):
     next_cursor: NextCursor
     has_more: bool
     pending_count: Annotated[
-        int, Meta(ge=0, description="All pending requests of the organization, also with a filter.")
+        int, Meta(ge=0, description="Number of all pending requests of the organization, regardless of filters.")
     ]
 
 

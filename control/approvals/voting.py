@@ -225,7 +225,8 @@ def _require_active_requester(request: RequestRecord) -> None:
     """A requester who has left cannot use an approval. The request stays open in case the requester returns in time."""
     if not request.has_active_requester:
         raise Conflict(
-            "The requester, its owner or the principal that it acts for has left the organization or is disabled."
+            "The requester, its owner, or the principal on whose behalf the requester acts has left the organization "
+            "or is disabled."
         )
 
 

@@ -83,7 +83,7 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
         if verifier is None:
             before = event.seq - 1
             if min(known_hashes, default=before) < before:
-                raise ValueError(f"it starts at event {event.seq}, after the event in --noted")
+                raise ValueError(f"the file starts at event {event.seq}, after the event in --noted")
             verifier = ChainVerifier(
                 known_hashes, seq=before, start=known_hashes.get(before, bytes.fromhex(event.prev_hash))
             )
@@ -93,7 +93,7 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
         verifier.add(event)
         events += 1
     if verifier is None:
-        raise ValueError("it is empty")
+        raise ValueError("the file is empty")
     return VerifyResult(org, events, verifier.seq, verifier.hash, verifier.end())
 
 

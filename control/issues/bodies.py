@@ -121,8 +121,8 @@ class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
     resolved_after_release: Annotated[
         str | None,
         Meta(
-            description="The issue is resolved in the release after this one. An occurrence in a release later than "
-            "this one reopens the issue."
+            description="The issue is resolved in the release that follows this release. An occurrence in a release "
+            "later than this release reopens the issue."
         ),
     ]
     ignored_until: Timestamp | None
@@ -138,7 +138,7 @@ class TrackedIssue(msgspec.Struct, frozen=True, rename="camel"):
     last_release: Annotated[str | None, Meta(description="The release of the last occurrence.")]
     merged_into: Annotated[
         IssueId | None,
-        Meta(description="The issue into which this issue was merged. It counts all further occurrences."),
+        Meta(description="The issue into which this issue was merged, and which counts all further occurrences."),
     ]
     created_at: Timestamp
     updated_at: Timestamp

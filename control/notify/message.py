@@ -36,7 +36,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     severity: Severity = Severity.INFO
     resolved: Annotated[bool, Meta(description="Whether the message resolves earlier messages of the subject.")] = False
     passing: Annotated[
-        bool, Meta(description="Whether pager channels resolve the incident of this message at once.")
+        bool, Meta(description="Whether pager channels resolve the incident of this message immediately.")
     ] = False
     link: Annotated[str | None, Meta(description="URL to open for details.")] = None
     link_label: str = "Open in Sluice"

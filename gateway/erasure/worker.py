@@ -122,7 +122,7 @@ class ErasureWorker:
         except ErasureImpossible as error:
             await self._fail(held, str(error))
         except StoreRejected as error:  # a missing privilege, for example
-            await self._fail(held, f"ClickHouse refuses a statement with error code {error.code}.")
+            await self._fail(held, f"ClickHouse refused a statement with error code {error.code}.")
         except StoreError as error:
             reason = f"with error code {error.code}" if error.code else "without an error code: it may be unavailable"
             await self._release(held, f"ClickHouse has failed {reason}; retrying.", UNAVAILABLE_RETRY_S)
@@ -227,7 +227,7 @@ class ErasureWorker:
         outdated = await self._derived_rows.outdated_days(project_id)
         for day in sorted(set(outdated) & set(_days(held.erasure))):
             if not await self._derived_rows.rebuild(project_id, day, partial(self._is_held, held)):
-                return f"{NOT_QUIET}{day} receives no more items."
+                return f"{NOT_QUIET}no more items of {day} arrive."
         return ""
 
     async def _is_held(self, held: leases.ErasureLease) -> bool:
@@ -274,7 +274,10 @@ class ErasureWorker:
                 ended = await leases.complete(connection, held, counts, self._now())
         except leases.AcknowledgementMissing as error:
             journals = ", ".join(error.journals)
-            return f"The rows are deleted. Waiting until these journals release older requests: {journals}."
+            return (
+                "The rows are deleted. Waiting until these journals have no requests that are older than the erasure: "
+                f"{journals}."
+            )
         self._deleted_at.pop(held.erasure.id, None)
         if ended:
             self._log.info("an erasure is complete", erasure=held.erasure.id, rows=sum(counts.values()))

@@ -40,10 +40,10 @@ class GrpcMetrics:
         self.connections = Gauge("sluice_grpc_connections", "Open connections of OTLP/gRPC.", registry=registry)
         self.connections_closed = Counter(
             "sluice_grpc_connections_closed",
-            "Connections that the server closed, by reason: too many connections (limit: the new one was closed; idle: "
-            "an idle one was closed to make room), invalid or excessive frames (preface, frame_size, frame_type, "
-            "frame_order, header_block, streams, frame_rate), a client that sent too slowly (slow) or did not read "
-            "(unread), or no connection to gRPC's core (core).",
+            "Connections that the server closed, by reason: too many connections (limit: the new connection was "
+            "closed; idle: an idle connection was closed to make room), invalid or excessive frames (preface, "
+            "frame_size, frame_type, frame_order, header_block, streams, frame_rate), a client that sent too slowly "
+            "(slow) or did not read (unread), or no connection to gRPC's core (core).",
             ("reason",),
             registry=registry,
         )

@@ -141,7 +141,7 @@ class BlockRetryQueue:
             pass
         await cancel_tasks(self._task)
         while self._queue:
-            self.drop(self._queue.popleft(), "the gateway stopped before they were stored")
+            self.drop(self._queue.popleft(), "the gateway stopped before the rows were stored")
 
     async def _run(self) -> None:
         while True:

@@ -195,9 +195,9 @@ class Repair:
         others = await unsupported_engines(self._clickhouse, tables)
         if others:
             raise UnsupportedEngine(
-                "`sluice repair` supports only tables of the MergeTree family. These have another engine: "
-                f"{', '.join(others)}. Run it on each shard, with the database of the local tables, which must have "
-                "the same names, in SLUICE_CLICKHOUSE_URL."
+                "`sluice repair` supports only tables of the MergeTree family. These tables have another engine: "
+                f"{', '.join(others)}. Run `sluice repair` on each shard, with the database of the local tables in "
+                "SLUICE_CLICKHOUSE_URL. The local tables must have the same names."
             )
 
     async def drop_leftovers(self) -> None:
@@ -218,7 +218,7 @@ class Repair:
                         await self._replace_rows(day, temporary)
                     if before == await self._count_items(day):
                         return changes
-        raise DayStillWritten(f"{day} still receives spans or logs; repair it after writes to it have stopped.")
+        raise DayStillWritten(f"{day} still receives spans or logs; repair this day when it receives no more.")
 
     async def _wait_until_quiet(self, day: date) -> list[int]:
         """Wait until the day receives no items for `quiet_s`; returns its number of items by table."""

@@ -235,7 +235,7 @@ def _check_suite(_context: _Context, claim: Claim, shown: evidence.SuiteGreen, p
 
 def _check_mutation(_context: _Context, claim: Claim, shown: evidence.MutationPinScore, place: str) -> _Found:
     if shown.killed + shown.survived + shown.equivalent + shown.invalid > shown.generated:
-        yield _error(f"{place}.generated", "Is less than the sum of the mutants with each result.", "sum")
+        yield _error(f"{place}.generated", "Is less than killed + survived + equivalent + invalid.", "sum")
     decided = shown.killed + shown.survived
     if shown.score is not None and (not decided or abs(shown.score - shown.killed / decided) > _TOLERANCE):
         yield _error(f"{place}.score", "Is not killed / (killed + survived).", "sum")
@@ -245,7 +245,7 @@ def _check_mutation(_context: _Context, claim: Claim, shown: evidence.MutationPi
 
 def _check_flakes(_context: _Context, claim: Claim, shown: evidence.FlakeFreedom, place: str) -> _Found:
     if shown.failures > shown.samples:
-        yield _error(f"{place}.failures", "Is more than the samples.", "sum")
+        yield _error(f"{place}.failures", "Is more than the number of samples.", "sum")
     elif shown.flake_rate_pct is not None and shown.samples:
         rate = 100 * shown.failures / shown.samples
         if abs(shown.flake_rate_pct - rate) > 100 * _TOLERANCE:
@@ -282,7 +282,7 @@ def _check_durability(_context: _Context, _claim: Claim, shown: evidence.Durabil
             f"{place}.verdict", "Is DURABLE, but the issue came back, or the change was reverted.", "contradiction"
         )
     if shown.state == "OPEN" and shown.verdict != "PENDING":
-        yield _warning(f"{place}.verdict", "There is a verdict although the window is OPEN.", "order")
+        yield _warning(f"{place}.verdict", "Must be PENDING while the window is OPEN.", "order")
 
 
 def _check_slice(_context: _Context, _claim: Claim, shown: evidence.StateSlice, place: str) -> _Found:
@@ -298,7 +298,11 @@ def _check_diff(context: _Context, claim: Claim, shown: evidence.BehavioralDiff,
         yield _error(f"{place}.diffsFound", "Is not intended + unintended + unclassified.", "sum")
     chosen = shown.selection
     if not chosen.replayed <= chosen.selected <= chosen.candidate_pool:
-        yield _error(f"{place}.selection", "replayed, selected and candidatePool must not decrease.", "sum")
+        yield _error(
+            f"{place}.selection",
+            "replayed must not exceed selected, and selected must not exceed candidatePool.",
+            "sum",
+        )
     if claim.status is ClaimStatus.SUPPORTED and shown.unintended:
         yield _error(f"{place}.unintended", "The claim is SUPPORTED, but differences are UNINTENDED.", "contradiction")
     yield from _check_order(
@@ -312,13 +316,14 @@ def _check_divergence(_context: _Context, _claim: Claim, shown: evidence.Diverge
     if shown.status == "NO_DIVERGENCE" and (shown.divergence_count or shown.first_divergence is not None):
         yield _error(f"{place}.divergenceCount", "Must be 0 for the status NO_DIVERGENCE.", "contradiction")
     if shown.matched_frames > min(shown.reference_frames, shown.candidate_frames):
-        yield _error(f"{place}.matchedFrames", "Is more than the frames of a trace.", "sum")
+        yield _error(f"{place}.matchedFrames", "Is more than referenceFrames or candidateFrames.", "sum")
 
 
 def _check_origin(context: _Context, _claim: Claim, shown: evidence.PatchOrigin, place: str) -> _Found:
     yield from _check_patch(context, shown.patch_digest, place)
     if shown.externally_authored and shown.verifier_independence.patch_authored_by_issuer:
-        yield _error(f"{place}.externallyAuthored", "The issuer says that it is the author.", "contradiction")
+        message = "Is true, but verifierIndependence.patchAuthoredByIssuer is also true."
+        yield _error(f"{place}.externallyAuthored", message, "contradiction")
 
 
 def _check_mitigation(_context: _Context, _claim: Claim, shown: evidence.MitigationApplied, place: str) -> _Found:

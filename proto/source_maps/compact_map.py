@@ -44,7 +44,7 @@ def _fields(segment: str) -> tuple[int, ...]:
     for digit in segment:
         number = _DIGITS.get(digit)
         if number is None or shift >= 5 * _MAX_DIGITS:
-            raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+            raise InvalidSourceMap("The mappings of the source map are not base64 VLQ.")
         value |= (number & 31) << shift
         if number & _CONTINUES:
             shift += 5
@@ -52,7 +52,7 @@ def _fields(segment: str) -> tuple[int, ...]:
         fields.append(-(value >> 1) if value & 1 else value >> 1)
         value = shift = 0
     if shift or len(fields) not in _LENGTHS:
-        raise InvalidSourceMap("Its mappings have a segment that is not of 1, 4 or 5 numbers.")
+        raise InvalidSourceMap("The source map has a segment whose count of numbers is not 1, 4 or 5.")
     return tuple(fields)
 
 
@@ -77,7 +77,7 @@ def decode_segments(text: str, before: Segment, last: int | None = None) -> list
             fields = _fields(segment)
             count = len(fields)
             if fields[0] < 0:
-                raise InvalidSourceMap("Its segments are not in the order of their columns.")
+                raise InvalidSourceMap("The segments of the source map are not in the order of their columns.")
             key += fields[0]
             if count == 1:
                 found.append((key, False, False, source, line, column, name))

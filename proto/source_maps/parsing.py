@@ -43,7 +43,7 @@ def type_fault(message: str) -> str:
     """The sentence for a message of msgspec. `[...]` in it is an entry of an object."""
     place = _PLACE.search(message)
     path = "" if place is None else place[1]
-    name = f"`{path}`" if path else "It"
+    name = f"`{path}`" if path else "The source map"
     if missing := _MISSING.match(message):
         return f"`{path}{'.' * bool(path)}{missing[1]}` is missing."
     if (expected := _EXPECTED.match(message)) is None:
@@ -151,17 +151,17 @@ def read_source_map(raw: bytes) -> ReadMap:
     except msgspec.ValidationError as error:
         raise InvalidSourceMap(type_fault(str(error))) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidSourceMap("It is not valid JSON.") from error
+        raise InvalidSourceMap("The source map is not valid JSON.") from error
     if found.version != VERSION or any(one.map.version != VERSION for one in found.sections or ()):
-        raise InvalidSourceMap("Its version is not 3.")
+        raise InvalidSourceMap("The source map's version is not 3.")
     builder = _Builder(_declared(found.functions))
     if found.sections is not None:
         if len(found.sections) > MAX_SECTIONS:
-            raise InvalidSourceMap(f"It has more than {MAX_SECTIONS} sections.")
+            raise InvalidSourceMap(f"The source map has more than {MAX_SECTIONS} sections.")
         for section in found.sections:
             builder.add(section.map, section.offset.line << 32 | section.offset.column)
     elif found.mappings is None:
-        raise InvalidSourceMap("It has neither mappings nor sections.")
+        raise InvalidSourceMap("The source map has neither mappings nor sections.")
     else:
         builder.add(_Map(VERSION, found.mappings, found.sources, found.names, found.source_root), 0)
     return ReadMap(builder.build(), parse_debug_id(found.debug_id or found.old_debug_id))
@@ -183,7 +183,7 @@ def _declared(functions: dict[str, list[int]]) -> dict[int, str]:
     declared: dict[int, str] = {}
     for name, numbers in functions.items():
         if len(numbers) % 2 or not 0 < len(name) <= MAX_TEXT:
-            raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} must be lists of line, column pairs by function name.")
+            raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} must map function names to lists of line, column pairs.")
         declared.update({line << 32 | column: name for line, column in zip(*[iter(numbers)] * 2, strict=True)})
     if len(declared) > MAX_FUNCTIONS:
         raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} has more than {MAX_FUNCTIONS} positions.")
@@ -207,9 +207,9 @@ class _Builder:
     def add(self, found: _Map, key: int) -> None:
         """Append a map that begins at a position. Raises InvalidSourceMap."""
         if key < self._last_key:
-            raise InvalidSourceMap("Its sections are not in the order of their offsets.")
+            raise InvalidSourceMap("The sections of the source map are not in the order of their offsets.")
         if not found.mappings.isascii():
-            raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+            raise InvalidSourceMap("The mappings of the source map are not base64 VLQ.")
         self._count(found.mappings)
         before: Segment = (key, False, False, len(self._sources), 0, 0, len(self._names))
         first_source, first_name = len(self._sources), len(self._names)
@@ -217,7 +217,7 @@ class _Builder:
         self._names += [_clean(one) for one in found.names]
         bounds = range(first_source, len(self._sources)), range(first_name, len(self._names))
         if len(self._sources) > MAX_SOURCES or len(self._names) > MAX_NAMES:
-            raise InvalidSourceMap(f"It has more than {MAX_SOURCES} sources or {MAX_NAMES} names.")
+            raise InvalidSourceMap(f"The source map has more than {MAX_SOURCES} sources or {MAX_NAMES} names.")
         for text in _parts(found.mappings):
             self._places.extend(place(self._length, before))
             segments = decode_segments(text, before)
@@ -226,14 +226,16 @@ class _Builder:
             self._length += len(text)
             before = segments[-1] if segments else before
         if self._length > MAX_MAPPINGS_BYTES:
-            raise InvalidSourceMap(f"Its mappings have more than {MAX_MAPPINGS_BYTES} bytes.")
+            raise InvalidSourceMap(f"The mappings of the source map have more than {MAX_MAPPINGS_BYTES} bytes.")
         self._last_key = before[0]
 
     def _count(self, mappings: str) -> None:
         """Raises InvalidSourceMap for more lines or segments than can be read in time."""
         self._delimiters += mappings.count(";") + mappings.count(",")
         if self._delimiters > MAX_DELIMITERS:
-            raise InvalidSourceMap(f"Its mappings have more than {MAX_DELIMITERS} lines and segments.")
+            raise InvalidSourceMap(
+                f"The mappings of the source map have more than {MAX_DELIMITERS} lines and segments."
+            )
 
     def _check(self, segments: Sequence[Segment], sources: range, names: range) -> None:
         for key, has_source, has_name, source, line, column, name in segments:
@@ -245,7 +247,7 @@ class _Builder:
                 if key in self._declared:
                     self._declare(self._declared[key], key, name)
         if segments and segments[-1][0] >= (MAX_VALUE << 32):
-            raise InvalidSourceMap(f"Its mappings have more than {MAX_VALUE} lines.")
+            raise InvalidSourceMap(f"The mappings of the source map have more than {MAX_VALUE} lines.")
 
     def _declare(self, minified: str, key: int, name: int) -> None:
         keys, names = self._functions.setdefault(minified, ([], []))
@@ -256,7 +258,7 @@ class _Builder:
     def build(self) -> StoredMap:
         """The result. Raises InvalidSourceMap for a map without mappings."""
         if not len(self._places) // COLUMNS:
-            raise InvalidSourceMap("It has no mappings.")
+            raise InvalidSourceMap("The source map has no mappings.")
         mappings = "".join(self._mappings).encode("ascii")
         return StoredMap(self._sources, self._names, mappings, self._places.tobytes(), self._functions)
 
@@ -269,7 +271,7 @@ def _parts(mappings: str) -> Iterator[str]:
         if end < len(mappings):
             found = _LAST_DELIMITER.search(mappings, begin, end)
             if found is None:  # no segment is so long
-                raise InvalidSourceMap("Its mappings are not base64 VLQ.")
+                raise InvalidSourceMap("The mappings of the source map are not base64 VLQ.")
             end = found.end()
         yield mappings[begin:end]
         begin = end

@@ -114,7 +114,9 @@ def values_of(filters: Parameter, example: str) -> tuple[Parameter, ...]:
     """The parameters of a list of values; `example` is a key."""
     return (
         Parameter("key", "query", KeyText, "The key, as in filters.", required=True, example=example),
-        Parameter("prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this."),
+        Parameter(
+            "prefix", "query", Annotated[str, Meta(max_length=MAX_VALUE)], "Only values that start with this text."
+        ),
         *TIME,
         filters,
         Parameter(

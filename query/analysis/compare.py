@@ -343,14 +343,14 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, tested: ComparedPairs) ->
     else:
         sentences.append(
             f"{len(tested.pairs)} key-value pairs were tested. The list has the pairs with a significant difference (z "
-            f"> 4). Some of them may still be due to chance."
+            f"> 4). Some of these differences may still be due to chance."
         )
     if tested.identifiers:
         sentences.append(_omitted_keys_sentence(sorted(tested.identifiers)))
     if sizes.one_in > 1:
         sentences.append(
-            f"Both sides are sampled: one span in {sizes.one_in}, selected by hash. All counts are counts of the "
-            f"sample."
+            f"Spike and baseline are sampled: one span in {sizes.one_in}, selected by hash. All counts are counts of "
+            f"the sample."
         )
     if tested.truncated:
         sentences.append("There were too many keys or values to count; the rarest are omitted.")

@@ -101,7 +101,7 @@ class FiguresRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
 GroupTexts = Annotated[
     list[str | None], Meta(description="One text for each key of `groupBy`; null for the spans without the key.")
 ]
-Values = Annotated[list[Value], Meta(description="One value for each of `figures`.")]
+Values = Annotated[list[Value], Meta(description="One value for each figure in `figures`.")]
 
 
 class ShownFigure(msgspec.Struct):

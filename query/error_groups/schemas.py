@@ -28,7 +28,7 @@ _Source = Annotated[
     ),
 ]
 _Cursor = Annotated[
-    str | None, msgspec.Meta(description="Pass it as `cursor` to get the next page; null on the last page.")
+    str | None, msgspec.Meta(description="Pass this text as `cursor` to get the next page; null on the last page.")
 ]
 
 
@@ -43,7 +43,7 @@ class Extent(msgspec.Struct, rename="camel"):
 class ReleaseExtent(Extent, rename="camel"):
     """Occurrences of one release."""
 
-    release: Annotated[str | None, msgspec.Meta(description="`service.version`; null if it is not set.")]
+    release: Annotated[str | None, msgspec.Meta(description="`service.version`; null if the attribute is not set.")]
 
 
 class EnvironmentExtent(Extent, rename="camel"):
@@ -55,7 +55,7 @@ class EnvironmentExtent(Extent, rename="camel"):
 class ServiceExtent(Extent, rename="camel"):
     """Occurrences in one service."""
 
-    service_name: Annotated[str | None, msgspec.Meta(description="`service.name`; null if it is not set.")]
+    service_name: Annotated[str | None, msgspec.Meta(description="`service.name`; null if the attribute is not set.")]
 
 
 class SourceExtent(Extent, rename="camel"):
@@ -168,7 +168,8 @@ class Occurrence(msgspec.Struct, rename="camel"):
     id: OccurrenceId
     fingerprint: Fingerprint
     time: Annotated[
-        Timestamp, msgspec.Meta(description="Time of the log record, or start of the span, that recorded it.")
+        Timestamp,
+        msgspec.Meta(description="Time of the log record, or start of the span, that recorded the occurrence."),
     ]
     type: _Type
     message: Annotated[str | None, msgspec.Meta(description="`exception.message`.")]

@@ -198,7 +198,7 @@ def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
     if written.any is not None:
         for name in ("key", "op", "value"):
             if getattr(written, name) is not None:
-                issues.add(f"{path}.{name}", "A group has no other field than any.", "not_allowed")
+                issues.add(f"{path}.{name}", "A group has only the field any.", "not_allowed")
         return [_Input(_member_path(path, n), each.key, each.op, each.value) for n, each in enumerate(written.any)]
     for name in ("key", "op"):
         if getattr(written, name) is None:
@@ -237,7 +237,7 @@ def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, i
     elif filter_.op is Op.REGEX:
         predicate = RegexMatches(filter_.values[0])
         if not is_within_limit(filter_.values[0]):
-            message = f"Its counted repetitions must expand to at most {MAX_EXPANDED_SIZE} characters in total."
+            message = f"Must have counted repetitions of at most {MAX_EXPANDED_SIZE} characters in total when expanded."
             issues.add(f"{path}.value", message, "too_expensive")
     else:
         predicate = equality(subject, filter_.values, now_ns, path, issues)

@@ -20,11 +20,13 @@ from query.values import (
 
 TIME_SOURCES: Final = ("time", "observedTime", "receiveTime")
 
-_OptionalText = Annotated[str | None, msgspec.Meta(description="Null if it was not sent.")]
+_OptionalText = Annotated[str | None, msgspec.Meta(description="Null if the field was not sent.")]
 _Dropped = Annotated[
     int, msgspec.Meta(ge=0, description="Number of attributes that the client or a limit of Sluice dropped.")
 ]
-_Environment = Annotated[str, msgspec.Meta(description="`deployment.environment.name`; `unknown` if it was not sent.")]
+_Environment = Annotated[
+    str, msgspec.Meta(description="`deployment.environment.name`; `unknown` if the attribute was not sent.")
+]
 _Release = Annotated[str | None, msgspec.Meta(description="`service.version` of the resource.")]
 _Service = Annotated[str | None, msgspec.Meta(description="`service.name` of the resource.")]
 
@@ -147,7 +149,7 @@ class Log(msgspec.Struct, rename="camel"):
     trace_id: Annotated[TraceId | None, msgspec.Meta(description="The record's trace.")]
     span_id: Annotated[SpanId | None, msgspec.Meta(description="The record's span.")]
     flags: Count
-    severity_number: Annotated[int, msgspec.Meta(description="1 (trace) to 24 (fatal); 0 if it was not sent.")]
+    severity_number: Annotated[int, msgspec.Meta(description="1 (trace) to 24 (fatal); 0 if no number was sent.")]
     severity_text: _OptionalText
     event_name: _OptionalText
     body: Annotated[object, msgspec.Meta(description="The body as received, of any type.")]
@@ -162,7 +164,7 @@ class Log(msgspec.Struct, rename="camel"):
 
 
 _Cursor = Annotated[
-    str | None, msgspec.Meta(description="Pass it as `cursor` to get the next page; null on the last page.")
+    str | None, msgspec.Meta(description="Pass this text as `cursor` to get the next page; null on the last page.")
 ]
 
 

@@ -67,7 +67,9 @@ class TraceItem(msgspec.Struct, rename="camel"):
         ),
     ]
     service_count: Count
-    matched: Annotated[int, Meta(ge=0, description="Number of its stored spans in the window that match the filters.")]
+    matched: Annotated[
+        int, Meta(ge=0, description="Number of stored spans of the trace that are in the window and match the filters.")
+    ]
 
 
 class TracePage(msgspec.Struct, rename="camel"):

@@ -63,7 +63,10 @@ class WaterfallRow(msgspec.Struct, rename="camel"):
         ),
     ]
     orphan: Annotated[
-        bool, msgspec.Meta(description="Whether its parent is not in the trace, or it is its own ancestor.")
+        bool,
+        msgspec.Meta(
+            description="Whether the parent of the span is not in the trace, or the span is its own ancestor."
+        ),
     ]
     attributes: MergedAttributes
 

@@ -162,7 +162,10 @@ class TraceColumns(msgspec.Struct, rename="camel"):
     links: Annotated[list[int], Meta(description="Number of links.")]
     children: Annotated[list[int], Meta(description="Number of children.")]
     orphan: Annotated[
-        list[int], Meta(description="1: its parent is not in the trace, or the span is its own ancestor. Otherwise 0.")
+        list[int],
+        Meta(
+            description="1: the parent of the span is not in the trace, or the span is its own ancestor. Otherwise 0."
+        ),
     ]
 
 

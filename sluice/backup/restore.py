@@ -140,8 +140,8 @@ def _check_release(directory: Path, manifest: Manifest) -> None:
     if schemas[0] < clickhouse_schema.LAST_UNRELEASED or schemas[1] < relational_schema.LAST_UNRELEASED:
         raise RestoreFailed(
             f"The backup {directory} was made by a build before the first release, with the schemas {schemas[0]} and "
-            f"{schemas[1]}. Restore it with the last of these builds (commit cb9c19bf) and start that build once, then "
-            "this release."
+            f"{schemas[1]}. Restore the backup with the last of these builds (commit cb9c19bf), start that build once, "
+            "then start this release."
         )
     if manifest.clickhouse_schema > newest or not relational_schema.is_known(manifest.database_revision):
         raise RestoreFailed(

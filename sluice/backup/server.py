@@ -159,7 +159,8 @@ def failures_of_stores() -> Iterator[None]:
 BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
 BUSY: Final = "Another backup is in progress; try again when it has ended."
 DISK_LOW: Final = (
-    "No backup was made: the disk of the data directory is nearly full, and the snapshot keeps removed files on it."
+    "No backup was made: the disk of the data directory is nearly full, and the snapshot of a backup keeps deleted "
+    "files on the disk."
 )
 ROOT: Final = 0
 
@@ -281,7 +282,7 @@ class BackupServer:
                 return False
             request = client.decode_request(line)
             if isinstance(request, Alive) and self._taker.is_disk_low:
-                log.warning("backup abandoned: its snapshot keeps removed files on a disk that is nearly full")
+                log.warning("backup abandoned: its snapshot keeps deleted files on a disk that is nearly full")
                 await _send(writer, Failed(DISK_LOW))
                 return False
             await _send(writer, Held())

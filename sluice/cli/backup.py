@@ -176,7 +176,7 @@ def _require_outside(target: Path, settings: ChassisSettings, sources: SettingsS
 def _print(completed: Record) -> None:
     linked = f", of which {completed.linked_files:,} are linked to an earlier backup" if completed.linked_files else ""
     print(f"Backup   {completed.directory}")
-    print(f"Moment   {completed.moment}: the backup has every item that was acknowledged before, once")
+    print(f"Moment   {completed.moment}: the backup has every item that was acknowledged before this moment, once")
     print(f"Content  {completed.bytes:,} bytes in {completed.files:,} files{linked}")
     print(f"Copied   {completed.copied_bytes:,} bytes in {completed.seconds:.1f} s")
     print(f"Inserts  waited for {completed.held_s * 1000:.0f} ms")
@@ -222,26 +222,31 @@ def run_restore(arguments: argparse.Namespace) -> int:
     verb = "Verified" if target is None else "Restored"
     print(f"{verb} {restored.directory}: {manifest.nbytes:,} bytes in {len(manifest.files):,} files.")
     print(
-        f"It has the items that were acknowledged before {manifest.moment}, and was made by release {manifest.release}."
+        f"The backup has the items that were acknowledged before {manifest.moment}, and was made by release "
+        f"{manifest.release}."
     )
     if not manifest.keys:
-        print("It has no keys: put sealing.keys, signing.key and cursor.key into the data directory before the start.")
+        print(
+            "The backup has no keys: put sealing.keys, signing.key and cursor.key into the data directory before the "
+            "start."
+        )
     if target is not None:
         if count is None:
             print(
-                "Data that was erased after this time is in it again. Before the start, apply the latest export with "
-                f"`sluice erasures apply FILE --data {target}` (after `sluice migrate`, if the release differs)."
+                "The restored directory has data that was erased after this time. Before the start, apply the latest "
+                f"export of erasures with `sluice erasures apply FILE --data {target}`. If this release is not the "
+                "release of the backup, run `sluice migrate` first."
             )
         else:
             print(f"Erasures applied: {count}. Gateways execute them after the start.")
-        print(f"Start it with `sluice up --data {target}`.")
+        print(f"Start Sluice with `sluice up --data {target}`.")
         for name, used, expected in (
             ("SLUICE_DATABASE_URL", settings.database_url, ""),
             ("SLUICE_CLICKHOUSE_URL", settings.clickhouse_url, ""),
             ("SLUICE_GATEWAY_JOURNAL_DIR", str(journal_directory(sources)), str(settings.data_dir / "journal")),
         ):
             if used != expected:
-                print(f"{name} is set: unset it, or move the restored files to that place.")
+                print(f"{name} is set: unset this variable, or move the restored files to the place that it names.")
     return 0
 
 

@@ -56,7 +56,7 @@ def markdown(rows: Sequence[SettingInfo]) -> Iterator[str]:
     yield _INTRODUCTION
     yield from _table(_COLUMNS, [_cells(row) for row in rows if not row.advanced])
     yield "\n## Advanced\n\n"
-    yield "Most operators need none of these. The last column says when to change one.\n\n"
+    yield "Most operators need none of these settings. The last column says when to change a setting.\n\n"
     yield from _table((*_COLUMNS, "Change it when"), [(*_cells(row), row.advanced) for row in rows if row.advanced])
 
 

@@ -204,7 +204,7 @@ def _journal(sources: SettingsSources, settings: ChassisSettings) -> str:
     free = disk.f_bavail * disk.f_frsize
     if free < gateway.journal_min_free_bytes:
         least = _mib(gateway.journal_min_free_bytes)
-        raise StartupError(f"{directory}: {_mib(free)} free on its disk; below {least}, exports get 503.")
+        raise StartupError(f"{directory}: its disk has {_mib(free)} free; below {least}, exports get 503.")
     if directory.exists() and (lost := _lost_requests(directory)):  # reading a journal needs the gateway's packages
         raise StartupError(f"{directory}: {lost}; docs/operations.md (SluiceJournalDamaged) describes what to do.")
     used = sum(map(_allocated, directory.glob("[0-9]*/*")))

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"Created organization {created.org_slug} with project {created.project_slug} ({created.project_id}).")
         if arguments.quota:
             hint = f"`sluice limits --org {created.org_slug}` changes it."
-            print(f"Its quota is {arguments.quota} items per month; {hint}")
+            print(f"The organization's quota is {arguments.quota} items per month; {hint}")
         print(f"The project key, its DSN and the owner's access token are in {file}.")
     return 0
 

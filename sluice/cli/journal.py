@@ -238,8 +238,8 @@ def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
             faults.append(f"bytes {lost.start} to {lost.end} are damaged, requests {lost.first} to {lost.last}{owner}")
     if report.shared:
         faults.append(
-            f"overlaps {report.shared_with}: {report.shared} of its requests have sequences that are in that segment "
-            f"too"
+            f"overlaps {report.shared_with}: {report.shared} requests of this segment have sequences that "
+            f"{report.shared_with} also has"
         )
     if facts is not None and facts.requests is not None and facts.requests > report.requests and not faults:
         faults.append(f"{facts.requests - report.requests} requests at its end are missing")

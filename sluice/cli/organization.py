@@ -227,8 +227,8 @@ async def _verify_domain(connection: AsyncConnection, organization: StoredOrgani
     data = {"domain": domain, "by": "operator"}
     await record_command(connection, organization.id, "sso.domain.verify", domain_id, data)
     return (
-        f"{domain} is a domain of {organization.slug}: at their next single sign-on, members are found by an address "
-        f"in this domain."
+        f"{domain} is a domain of {organization.slug}: single sign-on now finds existing members by their e-mail "
+        f"address in this domain."
     )
 
 

@@ -143,7 +143,7 @@ def _sign(arguments: argparse.Namespace) -> int:
     if len(key_id) > dsse.MAX_KEY_ID_LENGTH:
         raise StartupError(f"--key-id must have at most {dsse.MAX_KEY_ID_LENGTH} characters.", exit_code=2)
     if file.bundle.issuer.key_id not in (None, key_id):
-        named = _line(f"The bundle names the key {file.bundle.issuer.key_id}; this key is {key_id}.")
+        named = _line(f"The bundle names the key {file.bundle.issuer.key_id}, but --key is the key {key_id}.")
         raise StartupError(named, exit_code=2)
     _print_findings(file.findings, sys.stderr)
     envelope = dsse.encode(dsse.sign(file.payload, file.payload_type, key, key_id)) + b"\n"

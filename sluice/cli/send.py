@@ -147,5 +147,5 @@ def _show(waterfall: dict[str, Any], address: str, file: Path) -> None:
         name = "  " * row["depth"] + row["name"]
         print(f"    {name:<34} {row['kind']:<9} {row['durationMs']:>9.3f} ms  {row['statusCode']}")
     token_command = f'sed -n \'s/.*"accessToken": *"\\([^"]*\\)".*/\\1/p\' {shlex.quote(str(file))}'
-    print(f"\n{address}\n\nTo read it, with the token from {file}:\n")
+    print(f"\n{address}\n\nTo read the trace with the token from {file}:\n")
     print(f'    curl -sS -H "Authorization: Bearer $({token_command})" \\\n      {shlex.quote(address)}')

@@ -34,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         settings = msgspec.structs.replace(settings, grpc_port=None)
     if name in _CLICKHOUSE_SERVICES and settings.uses_embedded_clickhouse:
         raise StartupError(
-            f"`sluice {name}` alone needs a ClickHouse server, because the embedded one (chdb:) allows one process: "
-            "set SLUICE_CLICKHOUSE_URL to an http(s) URL, or use `sluice up`.",
+            f"`sluice {name}` alone needs a ClickHouse server, because the embedded ClickHouse (chdb:) allows only one "
+            "process: set SLUICE_CLICKHOUSE_URL to an http(s) URL, or use `sluice up`.",
             exit_code=2,
         )
     if name != PAGE:

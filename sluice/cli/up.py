@@ -21,8 +21,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = sources.chassis_settings()
     if arguments.workers > 1 and settings.uses_embedded_clickhouse:
         raise StartupError(
-            "--workers above 1 needs a ClickHouse server, because the embedded one (chdb:) allows one process: set "
-            "SLUICE_CLICKHOUSE_URL to an http(s) URL.",
+            "--workers above 1 needs a ClickHouse server, because the embedded ClickHouse (chdb:) allows only one "
+            "process: set SLUICE_CLICKHOUSE_URL to an http(s) URL.",
             exit_code=2,
         )
     extras.require("up", extras.of_services(SERVICES, settings))

@@ -273,10 +273,10 @@ def test_a_manifest_names_no_files_elsewhere_and_no_schema_of_another_release(ba
     assert "has the format 2, written by 9.0" in refused(format=2, release="9.0")
     assert "made by release 9.0, whose schemas" in refused(clickhouse_schema=9999, release="9.0")
     assert "made by release 9.0, whose schemas" in refused(database_revision="9999", release="9.0")
-    assert "with the schemas 5 and 0022. Restore it with the last of these" in refused(
+    assert "with the schemas 5 and 0022. Restore the backup with the last of these" in refused(
         clickhouse_schema=5, database_revision="0022"
     )
-    assert "with the schemas 6 and 0021. Restore it with the last of these" in refused(
+    assert "with the schemas 6 and 0021. Restore the backup with the last of these" in refused(
         clickhouse_schema=6, database_revision="0021"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["backups"]

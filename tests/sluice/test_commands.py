@@ -223,7 +223,7 @@ def test_doctor_names_a_store_that_does_not_respond(tmp_path: Path) -> None:
         (
             {"SLUICE_GATEWAY_JOURNAL_MIN_FREE_BYTES": str(2**62)},
             False,
-            "MiB free on its disk; below 4,398,",
+            "MiB free; below 4,398,",
         ),
         ({"SLUICE_DURABILITY": "store"}, True, "not used: the durability is store"),
     ],

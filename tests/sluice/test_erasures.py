@@ -169,7 +169,7 @@ def test_the_page_can_be_followed(start: Start, tmp_path: Path, migrated: Path) 
     org_id = json.loads(chain.stdout)["org"]
     assert sluice("audit", "verify", "--org", org_id, **settings).returncode == 0
     taken = refusal(sluice("init", "--org", "default", "--out", str(tmp_path / "x.json"), **settings), 1)
-    assert taken == "A deleted organization had the slug default, so it cannot be used again."
+    assert taken == "A deleted organization had the slug default. The slug cannot be used again."
 
 
 def test_erasures_are_applied_to_a_restored_backup(acme: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def test_a_quota_is_created_shown_and_set(database_url: str, tmp_path: Path) -> 
     settings = {"SLUICE_DATA": str(tmp_path / "data"), "SLUICE_DATABASE_URL": database_url}
     made = sluice("init", "--org", "acme", "--quota", "1000", **settings)
     assert made.returncode == 0, made.stderr
-    assert "Its quota is 1000 items per month; `sluice limits --org acme` changes it." in made.stdout
+    assert "The organization's quota is 1000 items per month; `sluice limits --org acme` changes it." in made.stdout
     shown = sluice("limits", "--org", "acme", **settings).stdout
     month = re.fullmatch(r"acme: 0 of 1000 items in ([0-9]{4}-[0-9]{2}) \(UTC\)\.\n", shown)
     assert month is not None, shown

@@ -214,7 +214,7 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
         (["validate", write(signed / "large", " " * (4 * 2**20 + 1))], "is larger than 4194304 bytes."),
         (["sign", str(signed / "signed"), "--key", str(signed / "key")], "is already signed."),
         (["sign", bundle, "--key", str(signed / "pub")], "Is not a private key in PEM"),
-        (["sign", named, "--key", str(signed / "key")], "The bundle names the key other; this key is sha256:"),
+        (["sign", named, "--key", str(signed / "key")], "The bundle names the key other, but --key is the key sha256:"),
         (["key", "--out", str(signed / "key")], "cannot be written: File exists."),
         (["verify", str(signed / "signed")], "Name a public key in --key, or published keys in --keys."),
         (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is a private key, which must stay secret"),

@@ -104,10 +104,10 @@ def test_distributed_tables_are_rejected_before_any_change(tmp_path: Path, more:
         env=clean_environment(),
     )
     assert refusal(done, 1) == (
-        "`sluice repair` supports only tables of the MergeTree family. These have another engine:"
+        "`sluice repair` supports only tables of the MergeTree family. These tables have another engine:"
         " attribute_keys (Distributed), error_occurrences (Distributed), logs (Distributed), spans (Distributed),"
-        " trace_index (Distributed). Run it on each shard, with the database of the local tables, which must have the"
-        " same names, in SLUICE_CLICKHOUSE_URL."
+        " trace_index (Distributed). Run `sluice repair` on each shard, with the database of the local tables in"
+        " SLUICE_CLICKHOUSE_URL. The local tables must have the same names."
     )
 
 

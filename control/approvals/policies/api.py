@@ -65,8 +65,8 @@ ActionPattern = Annotated[
     Meta(
         max_length=MAX_ACTION_LENGTH,
         pattern=ACTION_GLOB_PATTERN,
-        description="Must be an action in which * matches one segment and a trailing ** one or more segments, or ** "
-        "alone, which matches every action.",
+        description="Must be an action, in which * matches one segment and a trailing ** matches one or more segments. "
+        "It may also be ** alone, which matches every action.",
     ),
 ]
 TargetType = Annotated[

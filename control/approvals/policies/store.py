@@ -138,7 +138,7 @@ async def check_deciders(
         machine_issues = Issues()
         await check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
         if machine_issues:
-            message = "An agent or service in machineApproverIds cannot decide with these roles. Change both."
+            message = "An agent or service in machineApproverIds cannot decide with these roles. Change both fields."
             issues.add("body.approverRoles", message, "cannot_decide")
 
 
@@ -167,7 +167,8 @@ async def check_machines(
         elif not _can_decide(found, one, roles):
             issues.add(
                 f"{_MACHINES_PATH}[{number}]",
-                "Cannot decide: it or one of its owners is disabled, has left, or has none of the approver roles.",
+                "Cannot decide: the agent or service, or one of its owners, is disabled, has left, or has none of the "
+                "approver roles.",
                 "cannot_decide",
             )
 

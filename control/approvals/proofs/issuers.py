@@ -179,7 +179,7 @@ class ProofIssuers(Handlers):
         connection = transaction.connection
         key = await load_key(connection, key.org_id, key.id)
         if key.revoked_at is not None:
-            raise Conflict("The key is revoked. It stays, so that it cannot be registered again.")
+            raise Conflict("A revoked key cannot be deleted, so that it cannot be registered again.")
         used = sa.select(proof_bundles.c.id).where(proof_bundles.c.issuer_key_id == key.id).limit(1)
         if await connection.scalar(used) is not None:
             raise Conflict("Bundles were verified with this key. Revoke it instead.")

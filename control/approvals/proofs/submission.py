@@ -85,7 +85,10 @@ BUNDLE: Final = Body(
     example=bodies.BUNDLE,
     examples={dsse.STATEMENT_MEDIA_TYPE: bodies.STATEMENT, dsse.ENVELOPE_TYPE: bodies.ENVELOPE},
 )
-ANY_BUNDLE: Final = Body(dict.fromkeys(MEDIA_TYPES), f"{_FORMS} A body with a wrong shape is accepted, too.")
+ANY_BUNDLE: Final = Body(
+    dict.fromkeys(MEDIA_TYPES),
+    f"{_FORMS} A body that does not match the schema is accepted, and the findings describe its faults.",
+)
 PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 
 
@@ -247,7 +250,7 @@ def _require_signer(read: SubmittedBundle, keys: Sequence[IssuerKey], now: datet
         return
     current = next((one for one in keys if one.id == read.signer.id), None)
     if current is None or find_distrust_at(current, read.bundle.issuer, read.bundle.issued_at, now) is not None:
-        message = "The key was revoked or changed while the bundle was submitted. Send it again."
+        message = "The key was revoked or changed while the bundle was submitted. Send the bundle again."
         raise BadRequest(INVALID, [Issue("body.signatures", message, "not_verified")])
 
 

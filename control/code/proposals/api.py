@@ -98,7 +98,7 @@ class NewProposalReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         TimeInput | None,
         Meta(
             description="Must be an RFC 3339 time, 1970 or later, not in the future. It is the time at which the "
-            "platform last changed the proposal, by default the current time. An older report changes "
+            "platform last changed the proposal, by default the current time. A report with an earlier time changes "
             "nothing."
         ),
     ] = None

@@ -24,8 +24,10 @@ MAX_TIME_S: Final = 120.0
 OUT_OF_MEMORY: Final = 66  # exit code of the process
 INVALID: Final = "The source map is not valid."
 _NOT_NOW: Final = "The source map cannot be read now. Retry later."
-_TOO_COSTLY: Final = f"Reading it takes more than {MAX_PROCESS_BYTES // 2**20} MiB or {MAX_CPU_S} s."
-_TOO_LARGE: Final = f"It would take more than {MAX_LOADED_BYTES // 2**20} MiB of memory in each process that uses it."
+_TOO_COSTLY: Final = f"Reading the source map takes more than {MAX_PROCESS_BYTES // 2**20} MiB or {MAX_CPU_S} s."
+_TOO_LARGE: Final = (
+    f"The source map would take more than {MAX_LOADED_BYTES // 2**20} MiB of memory in each process that uses it."
+)
 _MAX_LOGGED: Final = 1_000  # bytes of the process's last output
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

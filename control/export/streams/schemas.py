@@ -52,7 +52,9 @@ class StreamSchema:
         return [column.name for column in self.columns]
 
 
-ROW_ID: Final = Column("row_id", ColumnType.STRING, "Identifies the row. Merge rows by it if a row may arrive twice.")
+ROW_ID: Final = Column(
+    "row_id", ColumnType.STRING, "Identifies the row. If a row may arrive twice, merge rows by this column."
+)
 
 
 _S, _I, _N, _T = ColumnType.STRING, ColumnType.INTEGER, ColumnType.NUMBER, ColumnType.TIMESTAMP
@@ -91,8 +93,8 @@ ISSUE_ROLLUPS: Final = StreamSchema(
         Column(
             "change_number",
             _I,
-            "The number of the change among all issue changes of the organization. The row with "
-            "the greatest number of an issue is current.",
+            "The number of the change among all issue changes of the organization. Of the rows of an issue, the row "
+            "with the greatest number is current.",
         ),
         *_PROJECT,
         Column("issue_id", _S, "The id of the issue."),
@@ -129,16 +131,23 @@ RELEASE_HEALTH_ROLLUPS: Final = StreamSchema(
         *_PROJECT,
         *_PLACE,
         Column("hour", _T, "The beginning of the hour in which requests started."),
-        Column("revision", _I, "The row with the greatest revision of an hour is current. Late data adds a revision."),
-        Column("requests", _I, "The number of spans of the kinds SERVER and CONSUMER."),
-        Column("failed", _I, "The number of these spans with the status ERROR."),
-        Column("p50_ms", _N, "The median of their durations, in milliseconds. Null without requests.", nullable=True),
-        Column("p95_ms", _N, "The 95th percentile of their durations, in milliseconds.", nullable=True),
-        Column("p99_ms", _N, "The 99th percentile of their durations, in milliseconds.", nullable=True),
+        Column(
+            "revision",
+            _I,
+            "Of the rows of an hour, the row with the greatest revision is current. Late data adds a revision.",
+        ),
+        Column("requests", _I, "The number of requests: spans of the kinds SERVER and CONSUMER."),
+        Column("failed", _I, "The number of requests with the status ERROR."),
+        Column(
+            "p50_ms", _N, "The median duration of the requests in milliseconds. Null without requests.", nullable=True
+        ),
+        Column("p95_ms", _N, "The 95th percentile of the durations of the requests, in milliseconds.", nullable=True),
+        Column("p99_ms", _N, "The 99th percentile of the durations of the requests, in milliseconds.", nullable=True),
         Column(
             "sessions",
             _I,
-            "The number of different values of `session.id`. Null if no request has one, or all are scrubbed.",
+            "The number of different values of `session.id`. Null if no request has this attribute, or all its values "
+            "are scrubbed.",
             nullable=True,
         ),
         Column("new_issues", _I, "The number of error groups whose first stored occurrence is in this hour."),
@@ -157,7 +166,7 @@ INGEST_OUTCOMES: Final = StreamSchema(
         Column("reason", _S, "Why the items were not accepted.", nullable=True),
         Column("items", _I, "The number of spans or log records. 0 for refused requests, which are not parsed."),
         Column("requests", _I, "Requests."),
-        Column("wire_bytes", _I, "The number of their bytes as sent."),
+        Column("wire_bytes", _I, "The size of the requests in bytes, as sent."),
         Column("modified", _S, "The number of accepted items that were changed, by reason: a JSON object."),
     ),
 )

@@ -48,7 +48,7 @@ ItemTime = Annotated[
     Meta(
         min_length=1,
         max_length=40,
-        description="A time of spans (their start) or log records. RFC 3339 with a time zone.",
+        description="The start of a span or the time of a log record, in RFC 3339 with a time zone.",
         examples=["2026-11-20T15:17:03Z"],
     ),
 ]
@@ -56,7 +56,7 @@ StoredItemTime = Annotated[
     str,
     Meta(
         pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{9}Z$",
-        description="A time of spans or log records.",
+        description="The start of a span or the time of a log record.",
     ),
 ]
 
@@ -119,7 +119,8 @@ class ErasureExport(msgspec.Struct, rename="camel"):
     sink_kind: SinkKind
     stream: Stream
     exported_until: Annotated[
-        Timestamp | None, Meta(description="When the last exported row was stored (of issues: changed).")
+        Timestamp | None,
+        Meta(description="When the last exported row was stored. For issues: when the last exported one was changed."),
     ]
 
 

@@ -37,7 +37,7 @@ class ErasureHousekeeping:
         )  # fmt: skip
         self._oldest = Gauge(
             "sluice_erasures_oldest_seconds",
-            "Time since the oldest erasure that is not completed was requested. 0 if there is none.",
+            "Age of the oldest erasure that is not completed, since its request. 0 if there is none.",
             registry=registry,
         )
         self.running = PeriodicTask(

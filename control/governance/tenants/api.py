@@ -153,13 +153,12 @@ _ResolveOnMerge = Annotated[
     organization_store.ResolveOnMerge,
     Meta(
         description="The effect of merging a fix on the issues of the project: they are resolved in the next release "
-        "(`next_release`), or at once (`now`)."
+        "(`next_release`), or immediately (`now`)."
     ),
 ]
 _EXEMPT_KEYS: Final = (
-    "Complete attribute keys, as stored. The values of these attributes are not scrubbed because of their key. Card "
-    "and social security numbers in the values are scrubbed nevertheless. Keys that always indicate a secret cannot "
-    "be exempted."
+    "Complete attribute keys, as stored, which are exempt from scrubbing by key. Card and social security numbers in "
+    "the values of these attributes are still scrubbed. Keys that always indicate a secret cannot be exempted."
 )
 
 

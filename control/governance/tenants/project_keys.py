@@ -35,7 +35,9 @@ MAX_KEYS: Final = 100  # active keys per project; rotation may double them, beca
 Rate = Annotated[
     int,
     Meta(
-        ge=0, le=MAX_KEY_RATE, description="Requests per second, from 1 to the configured default, or the current rate."
+        ge=0,
+        le=MAX_KEY_RATE,
+        description="Requests per second: 1 to the configured default. The current rate of the key is also accepted.",
     ),
 ]
 

@@ -146,13 +146,13 @@ async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, o
     """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
     lines = [
         f"A user who is logged in to the organization {org_slug} at {mailer.base_url}",
-        "with this e-mail address asked to verify it. If it was you, use this token there:",
+        "with this e-mail address asked to verify the address. If it was you, use this token there:",
         "",
         f"    {secret}",
         "",
         *_how_to_verify(mailer, secret, org_slug),
         "",
-        f"The token is valid until {minute(now + LIFETIME)}, once, and only for the account that asked.",
+        f"The token can be used once, until {minute(now + LIFETIME)}, and only by the account that asked for it.",
         "If it was not you, ignore this mail and do not pass on the token: another person has created an account",
         "with your address. Without the token, the account cannot leave that organization.",
     ]

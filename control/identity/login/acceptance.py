@@ -52,8 +52,8 @@ class Acceptance(SessionRequest, frozen=True, forbid_unknown_fields=True, rename
     existing_account: Annotated[
         bool,
         Meta(
-            description="Whether to join with the account that has verified the address. Always the case if the "
-            "invitation was mailed and there is such an account."
+            description="Whether to join with the account that has verified the address. If the invitation was "
+            "mailed and there is such an account, it always joins."
         ),
     ] = False
 

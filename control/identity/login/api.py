@@ -171,7 +171,7 @@ async def _try_refresh(
     if not isinstance(found, IssuedSession):
         return None, found, "a refresh token was used twice"
     if not await is_active_member(connection, found.session.org_id, found.session.principal_id):
-        return None, found.session, "its user is no longer a member"
+        return None, found.session, "the user of the session is no longer a member"
     if not await session_store.may_continue(connection, found.session):
         return None, found.session, "the organization requires single sign-on"
     return found, None, ""

@@ -75,7 +75,7 @@ def challenge_required(challenge: str, retry_after: int) -> RateLimited:
     """429: too many passwords were tried for this account from new addresses. `details`: the challenge to solve."""
     return RateLimited(
         "Too many failed logins to this account from new addresses. Repeat the request with `challenge` and a "
-        "`proof`: SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero bits.",
+        "`proof`. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero bits.",
         retry_after,
         challenge={"challenge": challenge, "bits": BITS},
     )
@@ -224,11 +224,11 @@ class LoginLink(Handlers):
             how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
         lines = [
             f"A login to {self.mailer.base_url} with this e-mail address was attempted.",
-            "Many wrong passwords were entered for it from other places.",
+            "Many wrong passwords were entered for this e-mail address from other places.",
             f"If this was you, {how[0]}",
             *how[1:],
             "",
-            "It is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
+            "The link is valid for 30 minutes, only in the browser that asked for it. You need your password and your",
             "second factor as usual. If this was not you, ignore this mail. The link alone is not enough to log in.",
         ]
         subject, mail_id = "Log in to Sluice", hashlib.sha256(secret.encode()).hexdigest()[:32]

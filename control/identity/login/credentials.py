@@ -45,7 +45,11 @@ class Tokens(msgspec.Struct, frozen=True, rename="camel"):
 
     access_token: Annotated[str, Meta(description="A JWT, for `Authorization: Bearer`.")]
     refresh_token: Annotated[
-        str, Meta(description="Can be used once: `/auth/refresh` returns the next one. Empty if the cookie has it.")
+        str,
+        Meta(
+            description="Can be used once: `/auth/refresh` returns the next refresh token. Empty if the refresh token "
+            "is in the cookie."
+        ),
     ]
     expires_in: Annotated[int, Meta(description="Seconds until the access token expires.")]
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105  # the name of a scheme

@@ -49,7 +49,7 @@ class LoginAttempt(SessionRequest, frozen=True, forbid_unknown_fields=True, rena
     proof: Annotated[
         Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
         Meta(
-            description="SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero "
+            description="The solution. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero "
             "bits."
         ),
     ] = None

@@ -58,8 +58,8 @@ class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     send_mail: Annotated[
         bool,
         Meta(
-            description="Whether to mail the secret to the address, so that accepting verifies it. Otherwise the "
-            "response has the secret."
+            description="Whether to mail the secret to the address, so that accepting the invitation verifies the "
+            "address. Otherwise the response has the secret."
         ),
     ] = False
 
@@ -71,7 +71,10 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
     email: Email
     role: Role
     state: InvitationState
-    mailed: Annotated[bool, Meta(description="Whether the secret was mailed, so that accepting verifies the address.")]
+    mailed: Annotated[
+        bool,
+        Meta(description="Whether the secret was mailed, so that accepting the invitation verifies the address."),
+    ]
     invited_by_principal_id: str
     created_at: Timestamp
     expires_at: Timestamp
@@ -246,11 +249,11 @@ async def _mail(mailer: AccountMailer, row: Row, secret: str, org_slug: str) -> 
 
 def _how_to_accept(mailer: AccountMailer, secret: str) -> list[str]:
     if (link := mailer.pages.invitation(secret)) is not None:
-        return ["Accept it at", "", f"    {link}"]
+        return ["Accept the invitation at", "", f"    {link}"]
     return [
-        "Accept it with this command. A new account gets the name and the password (at least 12 characters)",
-        "in it. If you have verified this address before, use the password of that account, and add its",
-        'second factor as "totp" if it has one.',
+        "Accept the invitation with this command. A new account gets the name and the password (at least 12",
+        "characters) in the command. If you have verified this address before, use the password of that",
+        'account, and add the second factor of the account as "totp" if it has one.',
         "",
         f"    curl -H 'Content-Type: application/json' {mailer.base_url}/auth/invitations/accept -d '{{",
         f'      "inviteToken": "{secret}",',

@@ -54,7 +54,7 @@ class SlugTaken(Conflict):
 
     def __init__(self, slug: str, *, deleted: bool = False) -> None:
         super().__init__(
-            f"A deleted organization had the slug {slug}, so it cannot be used again."
+            f"A deleted organization had the slug {slug}. The slug cannot be used again."
             if deleted
             else f"The slug {slug} is already taken."
         )

@@ -42,7 +42,7 @@ LIST_PARAMETERS: Final = (
 )
 IF_MATCH: Final = Parameter("If-Match", "header", str, "The version to change, from `meta.version`.")
 IF_NONE_MATCH: Final = Parameter(
-    "If-None-Match", "header", str, "A version that the client has. 304 if this version is current."
+    "If-None-Match", "header", str, "A version that the client has. The response is 304 if this version is current."
 )
 NOT_MODIFIED: Final = ResponseSpec(
     "The client has the current version.", status=304, headers={"ETag": "The version, from `meta.version`."}
@@ -125,9 +125,9 @@ Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`
             """Create a user.
 
 If the user is active, the member with the user's address becomes the user. Without such a member, the user gets a
-new account, which logs in by single sign-on. The address is the primary one, otherwise the first one, otherwise
-`userName`. A user without an address has no account. The user's groups decide the role. 409 `uniqueness` for a
-`userName` or an address that another user has.
+new account, which logs in by single sign-on. The user's address is the primary address in `emails`, otherwise the
+first address in `emails`, otherwise `userName`. A user without an address has no account. The user's groups decide the
+role. 409 `uniqueness` for a `userName` or an address that another user has.
 """,
             "The user.",
             status=201,
@@ -172,9 +172,9 @@ If `active` is omitted, it is not changed. 409 if `active` becomes false for an 
             "changeScimUser",
             """Change a user (RFC 7644 3.5.2).
 
-`active` false ends the membership: sessions, refresh tokens and personal access tokens are revoked. The agents and
-services of the user are transferred to the successor in `/scim-settings`, or are retired without one. `active` true
-restores only the membership. 409 for an owner, and for the last administrator.
+Setting `active` to false ends the membership: sessions, refresh tokens and personal access tokens are revoked. The
+agents and services of the user are transferred to the successor in `/scim-settings`. Without a successor, they are
+retired. Setting `active` to true restores only the membership. 409 for an owner, and for the last administrator.
 """,
             "The user.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
@@ -190,8 +190,8 @@ restores only the membership. 409 for an owner, and for the last administrator.
             "deleteScimUser",
             """Delete a user.
 
-The membership ends as with `active` false. An account that is confined to the organization is closed. 409 for an
-owner, and for the last administrator.
+The membership ends, as when `active` is set to false. An account that is confined to the organization is closed. 409
+for an owner, and for the last administrator.
 """,
             "The user was deleted.",
             status=204,
@@ -208,8 +208,8 @@ owner, and for the last administrator.
             """List groups.
 
 Filters compare `id`, `externalId`, `displayName`, `members` and the times in `meta`. `sortBy` accepts
-single-valued attributes. A page has fewer groups than `count` if they have many members. With
-`excludedAttributes=members` it has all.
+single-valued attributes. If groups have many members, a page has fewer groups than `count`, unless
+`excludedAttributes=members` omits the members.
 """,
             "A page.",
             parameters=LIST_PARAMETERS,
@@ -257,7 +257,7 @@ of the group. Members must be users: a group in a group is answered with 400.
         lambda one: one.groups.replace,
         operation(
             "replaceScimGroup",
-            "Replace a group, with its members.",
+            "Replace a group and its members.",
             "The group.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),
             body=BODY,
@@ -286,7 +286,7 @@ Members who are added or removed get the role of their groups within this reques
         lambda one: one.groups.remove,
         operation(
             "deleteScimGroup",
-            "Delete a group. Its members stay users, with the role of their other groups.",
+            "Delete a group. The members of the group stay users. They get the role of their other groups.",
             "The group was deleted.",
             status=204,
             parameters=(ID, IF_MATCH),

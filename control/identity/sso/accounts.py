@@ -83,7 +83,7 @@ class ConnectionDryRunResult(msgspec.Struct, frozen=True, rename="camel"):
         Role | None,
         Meta(
             description="The role of a new member. Existing members keep their role unless there is a `roleMapping`. "
-            "Owners, and the last administrator, always keep theirs."
+            "Owners, and the last administrator, always keep their role."
         ),
     ]
 

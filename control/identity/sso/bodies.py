@@ -46,8 +46,8 @@ class ConnectionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     attribute_mapping: Annotated[
         AttributeMapping | UnsetType | None,
         Meta(
-            description="Names of the claims or attributes that contain `email`, `name` and `groups`. Of several "
-            "names, the first present one counts. Null: the usual names."
+            description="Names of the claims or attributes that contain `email`, `name` and `groups`. If several names "
+            "are given, the first claim or attribute that is present counts. Null: the usual names."
         ),
     ] = UNSET
     role_mapping: Annotated[
@@ -66,8 +66,8 @@ class ConnectionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     idp_certificate_alternates: Annotated[
         Annotated[list[_Certificate], Meta(max_length=MAX_ALTERNATES)] | UnsetType,
         Meta(
-            description="Further accepted certificates, to change the first one without an outage. The list is "
-            "replaced as a whole."
+            description="Further accepted certificates, so that `idpCertificate` can be replaced without an outage. A "
+            "new list replaces the whole list."
         ),
     ] = UNSET
     oidc_issuer: _Url | UnsetType | None = UNSET

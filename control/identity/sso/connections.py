@@ -238,7 +238,9 @@ async def _require_consistent(
     if after.tested_at is None:
         raise Conflict("No user has logged in through this connection yet. Log in once, then enforce it.")
     if await find_break_glass(connection, after.org_id) is None:
-        raise Conflict("No owner has a password, so no user could log in if the provider failed. Invite one first.")
+        raise Conflict(
+            "No owner has a password, so no user could log in if the provider failed. Invite such an owner first."
+        )
 
 
 def _audit_data(before: StoredConnection | None, after: StoredConnection, checked: CheckedChange) -> dict[str, object]:

@@ -35,7 +35,9 @@ class LinkedIdentity(msgspec.Struct, frozen=True, rename="camel"):
     connection_id: str
     subject: Annotated[str, Meta(max_length=MAX_SUBJECT_LENGTH, description="NameID of SAML, `sub` of OIDC.")]
     principal_id: str
-    email: Annotated[Email, Meta(description="The last address from the provider. The account may have another.")]
+    email: Annotated[
+        Email, Meta(description="The last address from the provider. The account may have another address.")
+    ]
     created_at: Timestamp
     last_login_at: Timestamp
 

@@ -129,7 +129,7 @@ class ShownSettings(SsoSettings, frozen=True, rename="camel", kw_only=True):
         str | None, Meta(description="The user who may log in with a password now, if single sign-on is enforced.")
     ]
     tested_protocols: Annotated[
-        list[Protocol], Meta(description="Connections through which a login to the present provider succeeded.")
+        list[Protocol], Meta(description="Connections through which a login at the current provider has succeeded.")
     ]
     confirmed_by_owner: Annotated[
         list[Protocol],

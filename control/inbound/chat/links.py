@@ -33,7 +33,7 @@ class ChatLinkCode(msgspec.Struct, frozen=True, rename="camel"):
     """A code that links one chat user, once."""
 
     code: Annotated[str, Meta(description="Shown once. The first chat user who sends this code acts as you.")]
-    expires_at: Annotated[Timestamp, Meta(description="When the code expires. It also expires with the session.")]
+    expires_at: Annotated[Timestamp, Meta(description="When the code expires. The code also expires with the session.")]
     command: Annotated[str, Meta(description="The command to send in the chat.")]
 
 

@@ -63,7 +63,8 @@ RECEIVE_SCM: Final = Operation(
     TAG,
     (
         ResponseSpec(
-            "The effects of the event. A repeated delivery gets the result of the first one.", json_content(ScmResult)
+            "The effects of the event. A repeated delivery gets the result of the first delivery.",
+            json_content(ScmResult),
         ),
     ),
     (

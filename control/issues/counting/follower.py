@@ -85,7 +85,7 @@ class IssueMetrics:
         lag: Final = Gauge(
             "sluice_issues_lag_seconds",
             "Time since all stored error occurrences were counted. 0 in a process that does not count because "
-            "another one does.",
+            "another process counts.",
             registry=registry,
         )
         self._caught_up_at: float | None = None

@@ -249,8 +249,8 @@ def sum_message(state: ProjectState, links: IssueUrls) -> Message:
     if state.untracked_occurrences:
         facts.append(Fact("Occurrences without an issue", str(state.untracked_occurrences)))
         text += (
-            " There were also more new errors than a project may have issues. Their occurrences are counted and "
-            "can be found in explore."
+            " Some new errors have no issue, because the project had too many new errors. The occurrences of these "
+            "errors are counted, and can be found in explore."
         )
     return Message(
         type="issue.unannounced",

@@ -281,7 +281,8 @@ class JournalMetrics:
         self.lost_requests = counter("lost_requests", "Acknowledged requests that are damaged or missing on disk.")
         self.uncertain_requests = counter(
             "uncertain_requests",
-            "Requests that may be lost: the journal has no record of them. The torn end of a journal counts as one.",
+            "Requests that may be lost, because the journal has no record of them. The torn end of a journal counts "
+            "as one request.",
         )
 
     def register(self, journal: MeasuredJournal) -> None:

@@ -158,7 +158,7 @@ async def test_queries_lists_and_expiry_use_their_indexes(sqlite: Database) -> N
 @pytest.mark.parametrize(
     ("of", "name"),
     [
-        ("user, with the agents and services that the user owns", "MAX_OPEN_PER_USER"),
+        ("user (including requests of the user's agents and services)", "MAX_OPEN_PER_USER"),
         ("organization", "MAX_OPEN_PER_ORG"),
     ],
 )
@@ -173,7 +173,7 @@ async def test_the_number_of_open_requests_is_limited(
     status, refusal, headers = await office.call("POST", REQUESTS, ASKED | {"targetId": "3"}, alice.token)
     assert (status, refusal["error"]["code"], refusal["error"]["message"]) == (
         *(429, "quota_exceeded"),
-        f"The limit of 3 open requests per {of} is reached. Decide or withdraw some.",
+        f"The limit of 3 open approval requests per {of} is reached. Decide or withdraw some.",
     )
     assert 60 < int(headers["Retry-After"]) <= 121
     assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")

@@ -20,7 +20,10 @@ OWN = "You cannot approve your own request."
 SIBLING = "An agent or service cannot approve a request of its owner or of another principal with the same owner."
 UNLISTED = "An agent or service can decide only if the policy lists it in machineApproverIds."
 ROLES = "Deciding this request requires the role ADMIN or OWNER."
-GONE = "The requester, its owner or the principal that it acts for has left the organization or is disabled."
+GONE = (
+    "The requester, its owner, or the principal on whose behalf the requester acts has left the organization or is "
+    "disabled."
+)
 NO_SCOPE = "The access token or its holder's role lacks the scope approvals:decide."
 NO_SCOPES = "The access token or its holder's role lacks the scope approvals:decide or approvals:write."
 APPROVED, REJECTED = "You have approved this request already.", "You have rejected this request already."

@@ -313,7 +313,7 @@ async def test_a_journal_with_older_segments_is_waited_for(erasing: Erasing) -> 
     segment.write_bytes(fmt.pack_file_header(fmt.FileHeader(fmt.SEGMENT, 1, NOW_NS, b"s" * 8)))
     await erasing.worker.poll()  # registers it
     erasure = await erasing.request(ErasureKind.PROJECT)
-    waiting = await erasing.poll_until(erasure, lambda found: "release older requests" in (found.message or ""))
+    waiting = await erasing.poll_until(erasure, lambda found: "older than the erasure" in (found.message or ""))
     began = erasing.now()
     erasing.pass_time(3_600)
     await erasing.worker.poll()

@@ -135,17 +135,17 @@ def section(line: int = 0, **members: object) -> dict[str, object]:
 
 
 FAULTS: list[tuple[bytes, str]] = [
-    (b"", "It is not valid JSON."),
-    (b'{"version":3', "It is not valid JSON."),
-    (b'{"x":' * 100_000, "It is not valid JSON."),
-    (b'{"version":3,"mappings":"\xff"}', "It is not valid JSON."),
-    (b"[]", "It must be an object, not a list."),
+    (b"", "The source map is not valid JSON."),
+    (b'{"version":3', "The source map is not valid JSON."),
+    (b'{"x":' * 100_000, "The source map is not valid JSON."),
+    (b'{"version":3,"mappings":"\xff"}', "The source map is not valid JSON."),
+    (b"[]", "The source map must be an object, not a list."),
     (b"{}", "`version` is missing."),
-    (b'{"version":3}', "It has neither mappings nor sections."),
-    (map_of(version=2), "Its version is not 3."),
+    (b'{"version":3}', "The source map has neither mappings nor sections."),
+    (map_of(version=2), "The source map's version is not 3."),
     (map_of(mappings=7), "`mappings` must be a string or null, not an integer."),
     (map_of(version=3.5), "`version` must be an integer, not a number with a fraction."),
-    (map_of(version=10**30), "Its version is not 3."),
+    (map_of(version=10**30), "The source map's version is not 3."),
     (map_of(names=[None]), "`names[0]` must be a string, not null."),
     (map_of(sections={}), "`sections` must be a list or null, not an object."),
     (map_of(sections=[section(mappings=True)]), "`sections[0].map.mappings` must be a string, not a boolean."),
@@ -154,15 +154,15 @@ FAULTS: list[tuple[bytes, str]] = [
     (map_of(sections=[section(2**31)]), "`sections[0].offset.line` must be at most 2147483647."),
     (map_of(sections=[section(), section(sections=[])]), "`sections[1].map.sections` must be null, not a list."),
     (map_of(x_minified_functions={"t": ["1"]}), "`x_minified_functions[...][0]` must be an integer, not a string."),
-    (map_of(mappings=""), "It has no mappings."),
-    (map_of(mappings="AAA"), "Its mappings have a segment that is not of 1, 4 or 5 numbers."),
-    (map_of(mappings="AAAAAA"), "Its mappings have a segment that is not of 1, 4 or 5 numbers."),
-    (map_of(mappings="g"), "Its mappings have a segment that is not of 1, 4 or 5 numbers."),
-    (map_of(mappings="AAAA,!"), "Its mappings are not base64 VLQ."),
-    (map_of(mappings="AAAé"), "Its mappings are not base64 VLQ."),
-    (map_of(mappings="gggggggggA"), "Its mappings are not base64 VLQ."),
-    (map_of(mappings="g" * 5_000), "Its mappings are not base64 VLQ."),
-    (map_of(mappings="CAAA,DAAA"), "Its segments are not in the order of their columns."),
+    (map_of(mappings=""), "The source map has no mappings."),
+    (map_of(mappings="AAA"), "The source map has a segment whose count of numbers is not 1, 4 or 5."),
+    (map_of(mappings="AAAAAA"), "The source map has a segment whose count of numbers is not 1, 4 or 5."),
+    (map_of(mappings="g"), "The source map has a segment whose count of numbers is not 1, 4 or 5."),
+    (map_of(mappings="AAAA,!"), "The mappings of the source map are not base64 VLQ."),
+    (map_of(mappings="AAAé"), "The mappings of the source map are not base64 VLQ."),
+    (map_of(mappings="gggggggggA"), "The mappings of the source map are not base64 VLQ."),
+    (map_of(mappings="g" * 5_000), "The mappings of the source map are not base64 VLQ."),
+    (map_of(mappings="CAAA,DAAA"), "The segments of the source map are not in the order of their columns."),
     (map_of(mappings="ACAA"), "`mappings` refers to a source or position that does not exist."),
     (map_of(mappings="ADAA"), "`mappings` refers to a source or position that does not exist."),
     (map_of(mappings="AADA"), "`mappings` refers to a source or position that does not exist."),
@@ -170,11 +170,11 @@ FAULTS: list[tuple[bytes, str]] = [
     (map_of(mappings="AAAAA"), "`mappings` refers to a name that does not exist."),
     (
         map_of(x_minified_functions={"t": [1]}),
-        "x_minified_functions must be lists of line, column pairs by function name.",
+        "x_minified_functions must map function names to lists of line, column pairs.",
     ),
     (
         map_of(x_minified_functions={"": [1, 2]}),
-        "x_minified_functions must be lists of line, column pairs by function name.",
+        "x_minified_functions must map function names to lists of line, column pairs.",
     ),
 ]
 
@@ -191,7 +191,7 @@ def test_sections_must_not_overlap() -> None:
     sections = [{"offset": {"line": line, "column": 0}, "map": part} for line in (2, 2)]
     with pytest.raises(InvalidSourceMap) as raised:
         read_source_map(json.dumps({"version": 3, "sections": sections}).encode())
-    assert str(raised.value) == "Its sections are not in the order of their offsets."
+    assert str(raised.value) == "The sections of the source map are not in the order of their offsets."
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,9 @@ def test_the_debug_id_is_read_where_tools_write_it(member: str) -> None:
 def test_lines_and_segments_are_counted_before_they_are_decoded() -> None:
     for sign in ";,":
         raw = json.dumps({"version": 3, "mappings": "!" + sign * 10_000_001}).encode()
-        with pytest.raises(InvalidSourceMap, match=r"^Its mappings have more than 10000000 lines and segments\.$"):
+        with pytest.raises(
+            InvalidSourceMap, match=r"^The mappings of the source map have more than 10000000 lines and segments\.$"
+        ):
             read_source_map(raw)
 
 

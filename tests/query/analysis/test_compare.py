@@ -100,7 +100,7 @@ async def test_every_value_of_the_answer(explore: Explore, loader: Loader) -> No
         f"Shares of 100 spans from {spike['from']} to {spike['to']} (spike) are compared with shares of 300 spans from "
         f"{baseline['from']} to {baseline['to']} (baseline). Shares do not show whether the number of spans changed. "
         "5 key-value pairs were tested. The list has the pairs with a significant difference (z > 4). "
-        "Some of them may still be due to chance. A difference is an association, not a cause."
+        "Some of these differences may still be due to chance. A difference is an association, not a cause."
     )
 
 
@@ -251,7 +251,7 @@ async def test_beyond_the_ceiling_both_sides_are_sampled(
         filtered = await compared(client, filters=[{"key": "http.route", "op": "eq", "value": "/pay"}])
     assert first == again
     assert first["truncated"] is True
-    assert "Both sides are sampled: one span in 4, selected by hash" in first["disclaimer"]
+    assert "Spike and baseline are sampled: one span in 4, selected by hash" in first["disclaimer"]
     assert 50 < first["spike"]["total"] < 150
     assert 130 < first["baseline"]["total"] < 270
     (found,) = first["attributes"]

@@ -75,7 +75,7 @@ class Discovery:
     async def search_all(self, _request: web.Request) -> web.StreamResponse:
         """Raises 501, because a search covers one resource type."""
         raise ScimError(
-            "Searching users and groups at once is not supported. Search /Users or /Groups.",
+            "Searching users and groups in one request is not supported. Search /Users or /Groups.",
             code=ErrorCode.NOT_IMPLEMENTED,
         )
 

@@ -91,7 +91,7 @@ def require_no_paths(resource: Mapping[str, Any]) -> None:
     """Raises ScimError for a resource with a path as a key. Only PATCH accepts paths, so the value would be lost."""
     for name in resource:
         if is_path(name):
-            raise ScimError(f"{name[:100]!r} is a path, which only PATCH takes as a key.", "invalidPath")
+            raise ScimError(f"{name[:100]!r} is a path. Only PATCH accepts paths as keys.", "invalidPath")
     require_names(list(resource.values()))
 
 

@@ -273,7 +273,9 @@ async def _suspend(connection: AsyncConnection, call: DirectoryCall, user: Provi
     if member.role is Role.OWNER:
         raise Refused("The user is an owner of the organization. Another owner has to change the role first.")
     if not await member_store.has_other_administrators(connection, call.org_id, member):
-        raise Refused("The user is the last administrator of the organization. Another member has to become one first.")
+        raise Refused(
+            "The user is the last administrator of the organization. Make another member an administrator first."
+        )
     data = await _hand_over(connection, call, member)
     them = owned_principals(member.id)
     data["withdrawnApprovals"] = await approvals.withdraw_approvals(connection, call.org_id, them, call.now)

@@ -200,7 +200,7 @@ def require_match(request: web.Request, version: int) -> None:
     """Raises ScimError, 412, if the request names another version."""
     wanted = request.headers.get("If-Match")
     if wanted is not None and not _names(wanted, version):
-        message = "The resource has another version than If-Match names. Read the resource again."
+        message = "The resource does not have the version in If-Match. Read the resource again."
         raise ScimError(message, code=ErrorCode.PRECONDITION_FAILED)
 
 

@@ -167,7 +167,8 @@ class Handoffs(Handlers):
         """Record a refused code, with the rate limit of refused logins. A second use may come from a thief."""
         code = refused.code
         if not await request.app[RATE_LIMITS].admits(LimitClass.SSO_REFUSAL, code.org_id):
-            log.info("refused one-time code not recorded: too many", org_id=code.org_id, reason=refused.reason)
+            message = "refused one-time code is not recorded in the audit log, because too many logins were refused"
+            log.info(message, org_id=code.org_id, reason=refused.reason)
             return
         data = {"reason": refused.reason, "principalId": code.principal_id}
         async with self.context.database.write() as connection:

@@ -301,7 +301,9 @@ async def _find_login(
         raise LoginRefused("state_unknown", "The login is not known, was used, or has expired.")
     binding = browser.binding_of(request, state)
     if binding is None or not hmac.compare_digest(hash_secret(binding), bytes(login.binding_hash)):
-        raise LoginRefused("browser_mismatch", "Another browser has begun the login, or it accepts no cookies.")
+        raise LoginRefused(
+            "browser_mismatch", "Another browser has begun the login, or the browser accepts no cookies."
+        )
     return login
 
 

@@ -48,14 +48,15 @@ RELAY_STATE: Final = Parameter(
     "relayState",
     "query",
     Annotated[str, Meta(max_length=MAX_RELAY_STATE_LENGTH)],
-    "A path of this origin, returned at the end of the login in the form that browsers resolve it to (URL Standard).",
+    "A path of this origin. It is returned at the end of the login, as browsers resolve it (URL Standard).",
     example="/orgs/acme/explore",
 )
 LINK: Final = Parameter(
     "link",
     "query",
     Literal["true"],
-    "Links the provider's user to the account whose session has asked for it (`POST /auth/sso/links`) in this browser.",
+    "Links the provider's user to the account whose session has asked for the link (`POST /auth/sso/links`) in this "
+    "browser.",
 )
 
 
@@ -248,7 +249,7 @@ async def _use_link_request(connection: AsyncConnection, request: web.Request, o
     if found is None:
         raise BadRequest(
             "This browser has not asked to link an account, or the request has expired. Repeat POST /auth/sso/links in "
-            "it."
+            "this browser."
         )
     return found
 

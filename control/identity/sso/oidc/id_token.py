@@ -106,9 +106,13 @@ def select_key(keys: KeySet, algorithm: str, kid: str | None) -> Key:
         raise UnknownKey(kid)
     found = [key for key in keys if kid in (None, key.kid) and _fits(key, algorithm)]
     if not found:
-        raise LoginRefused("key_not_suitable", f"No key for {algorithm}, key id {kid}")
+        raise LoginRefused(
+            "key_not_suitable", f"The provider's key set has no key for {algorithm} with the key id {kid}"
+        )
     if len(found) > 1:
-        raise LoginRefused("key_ambiguous", f"{len(found)} keys for {algorithm}, key id {kid}")
+        raise LoginRefused(
+            "key_ambiguous", f"The provider's key set has {len(found)} keys for {algorithm} with the key id {kid}"
+        )
     return found[0]
 
 

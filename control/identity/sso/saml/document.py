@@ -163,12 +163,13 @@ def _scan(xml: bytes) -> bytes:
     try:
         xml.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise LoginRefused("not_utf8", f"The response is not UTF-8: byte {error.start}.") from error
+        raise LoginRefused("not_utf8", f"The response is not UTF-8 at byte {error.start}.") from error
     body = xml.removeprefix(codecs.BOM_UTF8)
     declaration = _XML_DECLARATION.match(body)
     if declaration is not None:
         body = body[declaration.end() :]
-    _require_at_most(body.count(b"<"), 2 * MAX_ELEMENTS, "too_many_elements")  # before the parser builds all of them
+    # Before the parser builds all elements.
+    _require_at_most(body.count(b"<"), 2 * MAX_ELEMENTS, "too_many_elements", "tags")
     match = _FORBIDDEN.search(body)
     if match is not None:
         raise LoginRefused(_FORBIDDEN_REASONS[match[0]], f"The response contains {match[0].decode()}.")
@@ -188,21 +189,22 @@ def _check_tree(events: Iterable[tuple[str, Any]]) -> None:
                 namespaces -= 1
             case "start":
                 elements, depth = elements + 1, depth + 1
-                _require_at_most(elements, MAX_ELEMENTS, "too_many_elements")
-                _require_at_most(depth, MAX_DEPTH, "too_deep")
+                _require_at_most(elements, MAX_ELEMENTS, "too_many_elements", "elements")
+                _require_at_most(depth, MAX_DEPTH, "too_deep", "levels of elements")
                 _check_name(subject.tag)
                 _check_attributes(subject.attrib, ids)
             case _:
                 depth -= 1
 
 
-def _require_at_most(count: int, limit: int, reason: str) -> None:
+def _require_at_most(count: int, limit: int, reason: str, counted: str) -> None:
+    """Raises LoginRefused with `reason` for more than `limit` things. `counted`: what they are."""
     if count > limit:
-        raise LoginRefused(reason, f"The limit is {limit}.")
+        raise LoginRefused(reason, f"The response has more than {limit} {counted}.")
 
 
 def _check_namespace(uri: str, in_scope: int) -> None:
-    _require_at_most(in_scope, MAX_NAMESPACES, "too_many_namespaces")
+    _require_at_most(in_scope, MAX_NAMESPACES, "too_many_namespaces", "namespaces in scope")
     if uri and ":" not in uri:  # canonicalization fails on a relative URI, in some implementations with empty output
         raise LoginRefused("relative_namespace", f"The response declares the namespace {uri!r}.")
 
@@ -217,7 +219,7 @@ def _check_name(tag: str) -> None:
 
 def _check_attributes(attributes: Mapping[str, str], ids: set[str]) -> None:
     """Check the attributes of an element. `ids`: the IDs of the elements before."""
-    _require_at_most(len(attributes), MAX_ATTRIBUTES, "too_many_attributes")
+    _require_at_most(len(attributes), MAX_ATTRIBUTES, "too_many_attributes", "attributes in an element")
     names = [name for name in attributes if name.rpartition("}")[2].lower() == "id"]
     if not names:
         return

@@ -111,7 +111,7 @@ def verify_response(encoded: str, expected: ExpectedResponse) -> Assertion:
 def _check_status(root: etree._Element) -> None:
     """Raises LoginRefused unless the document is a response that reports success."""
     if root.tag != f"{{{SAMLP}}}Response":
-        raise LoginRefused("not_a_response", f"The document is {quote(root.tag)}.")
+        raise LoginRefused("not_a_response", f"The document is {quote(root.tag)}, not a SAML response.")
     _check_version(root)
     status = only_child(root, "Status", SAMLP)
     code = only_child(status, "StatusCode", SAMLP).get("Value", "")
@@ -145,7 +145,9 @@ def _verify_signatures(
     if not signed:
         raise LoginRefused("signature_missing", "Neither the response nor its assertion is signed.")
     if len(list(root.iter(SIGNATURE))) != len(signed):
-        raise LoginRefused("signature_misplaced", "There is a signature outside of response and assertion.")
+        raise LoginRefused(
+            "signature_misplaced", "The response has a signature that is neither its own nor the assertion's."
+        )
     outermost, signature = signed[0]
     verified = verify_signature(outermost, signature, certificates)
     if outermost is root:
@@ -208,7 +210,7 @@ def _check_confirmation(
     _check_in_response_to(response, data, expected.request_id)
     ends.append(not_on_or_after)
     if not_before is not None and expected.now + CLOCK_SKEW < not_before:  # some send it against saml-profiles 4.1.4.2
-        detail = f"The confirmation is valid from {not_before}; it is {expected.now}."
+        detail = f"The confirmation is valid from {not_before}, but the time is {expected.now}."
         raise LoginRefused("confirmation_not_yet_valid", detail)
 
 
@@ -216,12 +218,14 @@ def _check_conditions(conditions: etree._Element, expected: ExpectedResponse) ->
     """The time until which the conditions are valid, None without a limit. Raises LoginRefused."""
     not_before, not_on_or_after = instant_of(conditions, "NotBefore"), instant_of(conditions, "NotOnOrAfter")
     if not_before is not None and expected.now + CLOCK_SKEW < not_before:
-        raise LoginRefused("not_yet_valid", f"The assertion is valid from {not_before}; it is {expected.now}.")
+        raise LoginRefused(
+            "not_yet_valid", f"The assertion is valid from {not_before}, but the time is {expected.now}."
+        )
     if not_on_or_after is not None:
         _require_not_expired(not_on_or_after, expected.now, "conditions_expired")
     for condition in conditions:
         if condition.tag not in _KNOWN_CONDITIONS:  # its validity is then unknown (saml-core 2.5.1)
-            raise LoginRefused("unknown_condition", f"The condition is {quote(condition.tag)}.")
+            raise LoginRefused("unknown_condition", f"The condition {quote(condition.tag)} is not supported.")
     _check_audience(conditions, expected.sp_entity_id)
     return not_on_or_after
 
@@ -245,7 +249,9 @@ def _check_in_response_to(response: etree._Element, confirmation: etree._Element
         raise LoginRefused("idp_initiated", "The response answers no request: the login began at the provider.")
     for request in named:
         if request is None:
-            raise LoginRefused("in_response_to_missing", "Response and confirmation must both have InResponseTo.")
+            raise LoginRefused(
+                "in_response_to_missing", "The response or its subject confirmation has no InResponseTo."
+            )
         if request != request_id:
             raise LoginRefused("in_response_to_mismatch", f"The response answers another request: {quote(request)}.")
 
@@ -312,7 +318,8 @@ def _replay_window(valid_until: datetime, now: datetime) -> datetime:
     """The time until which the assertion could be accepted again. Raises LoginRefused."""
     if valid_until - now > MAX_LIFETIME:
         raise LoginRefused(
-            "lifetime_too_long", f"The assertion is valid until {valid_until}: more than {MAX_LIFETIME}."
+            "lifetime_too_long",
+            f"The assertion is valid until {valid_until}, which is more than {MAX_LIFETIME} from now.",
         )
     return valid_until + CLOCK_SKEW
 
@@ -321,10 +328,10 @@ def _check_version(element: etree._Element) -> None:
     """Raises LoginRefused for another version of SAML."""
     version = element.get("Version", "")
     if version != VERSION:
-        raise LoginRefused("version", f"The version is {quote(version)}, not {VERSION}.")
+        raise LoginRefused("version", f"The SAML version is {quote(version)}, not {VERSION}.")
 
 
 def _require_not_expired(not_on_or_after: datetime, now: datetime, reason: str) -> None:
     """Raises LoginRefused if the time is over."""
     if now - CLOCK_SKEW >= not_on_or_after:
-        raise LoginRefused(reason, f"It ended at {not_on_or_after}; it is {now}.")
+        raise LoginRefused(reason, f"The validity ended at {not_on_or_after}, but the time is {now}.")

@@ -135,7 +135,7 @@ def _check_form(element: etree._Element, signature: etree._Element) -> _SignedIn
 def _check_reference(element: etree._Element, reference: etree._Element) -> None:
     """Raises LoginRefused unless the reference is to the element, with the permitted transforms."""
     if not is_id(element.get("ID")) or reference.get("URI") != f"#{element.get('ID')}":
-        raise LoginRefused("reference_mismatch", f"The signature of {_name(element)} refers to something else.")
+        raise LoginRefused("reference_mismatch", f"The signature of {_name(element)} does not refer to this element.")
     transforms, digest_method, digest_value = _children(reference, "Transforms", "DigestMethod", "DigestValue")
     _algorithm(digest_method, _DIGESTS, "digest_algorithm")
     _value(digest_value)

@@ -130,6 +130,6 @@ async def test_a_key_that_is_revoked_while_a_bundle_is_read_does_not_count(
 
     monkeypatch.setattr(Intake, "read", read_while_it_is_revoked)
     status, answer = await submit(control, signed(bundle()))
-    message = "The key was revoked or changed while the bundle was submitted. Send it again."
+    message = "The key was revoked or changed while the bundle was submitted. Send the bundle again."
     assert (status, answer["error"]["details"][0]["message"]) == (400, message)
     assert (await get(control, BUNDLES))["data"] == []

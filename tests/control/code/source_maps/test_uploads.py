@@ -125,21 +125,31 @@ async def test_a_map_that_is_none_is_refused_with_its_fault(control: Control) ->
     assert (status, body["error"]["message"], body["error"]["details"]) == (
         400,
         "The source map is not valid.",
-        [{"path": "body", "message": "Its segments are not in the order of their columns.", "code": "invalid"}],
+        [
+            {
+                "path": "body",
+                "message": "The segments of the source map are not in the order of their columns.",
+                "code": "invalid",
+            }
+        ],
     )
     sent = msgspec.json.encode(document(names=[f"{number:x}" for number in range(1_000_001)]))
     headers = {"Authorization": f"Bearer {control.acme.token.secret}", "Content-Type": "application/json"}
     query = {"release": RELEASE, "url": "/a.js"}
     async with control.client.post(MAPS, data=BytesIO(sent), headers=headers, params=query) as answer:
         details = (await answer.json())["error"]["details"]
-        assert (answer.status, details[0]["message"]) == (400, "It has more than 100000 sources or 1000000 names.")
+        assert (answer.status, details[0]["message"]) == (
+            400,
+            "The source map has more than 100000 sources or 1000000 names.",
+        )
 
 
 async def test_a_limit_that_ends_the_process_refuses_the_map(
     control: Control, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     message = (
-        f"Reading it takes more than {parser_process.MAX_PROCESS_BYTES // 2**20} MiB or {parser_process.MAX_CPU_S} s."
+        f"Reading the source map takes more than {parser_process.MAX_PROCESS_BYTES // 2**20} MiB or "
+        f"{parser_process.MAX_CPU_S} s."
     )
     for ending in ("kill -XCPU $$", f"exit {parser_process.OUT_OF_MEMORY}"):
         monkeypatch.setattr("control.code.source_maps.parser_process.sys.executable", script(tmp_path, ending))

@@ -128,7 +128,7 @@ async def test_a_resource_has_names_and_no_paths(directory: Directory) -> None:
         ):
             status, refused, _ = await directory.call(method, path, body)
             assert (status, refused["scimType"]) == (400, "invalidPath"), refused
-            assert refused["detail"] == f"{list(body)[-1]!r} is a path, which only PATCH takes as a key."
+            assert refused["detail"] == f"{list(body)[-1]!r} is a path. Only PATCH accepts paths as keys."
     for unknown in ("colour", "urn:example:schemas:2.0:User", "urn:example:schemas:2.0:User:colour", "$comment"):
         body = {"schemas": [USER], "userName": "ada@example.com", unknown: "red"}
         status, made, _ = await directory.call("PUT", f"/Users/{user['id']}", body)
