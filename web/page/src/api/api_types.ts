@@ -23,7 +23,7 @@ export interface components {
             /** @default null */
             totp: string | null;
             /**
-             * @description Whether to join with the account that has verified the address. Always the case if the invitation was mailed and there is such an account.
+             * @description Whether to join with the account that has verified the address. If the invitation was mailed and there is such an account, it always joins.
              * @default false
              */
             existingAccount: boolean;
@@ -178,7 +178,7 @@ export interface components {
             /** @description `cursor` of the next page. Null: this is the last page. */
             nextCursor: string | null;
             hasMore: boolean;
-            /** @description All pending requests of the organization, also with a filter. */
+            /** @description Number of all pending requests of the organization, regardless of filters. */
             pendingCount: number;
         };
         /**
@@ -192,7 +192,7 @@ export interface components {
             projectSlug: string | null;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an action in which * matches one segment and a trailing ** one or more segments, or ** alone, which matches every action. */
+            /** @description Must be an action, in which * matches one segment and a trailing ** matches one or more segments. It may also be ** alone, which matches every action. */
             actionPattern: string;
             /** @description Null if the policy applies to every type. */
             targetType: string | null;
@@ -276,9 +276,9 @@ export interface components {
             deciderName: string | null;
             /** @description The roles that may decide. */
             approverRoles: components["schemas"]["Role"][];
-            /** @description Oldest first. If there are more, only the latest. */
+            /** @description The latest votes, at most 100, oldest first. */
             votes: components["schemas"]["ApprovalVote"][];
-            /** @description Approvals that count. For a decided request, approvals that counted then. */
+            /** @description Approvals that count. For a decided request, approvals that counted at the decision. */
             approvals: number;
             /** @description Approvals still required. */
             remaining: number;
@@ -600,7 +600,7 @@ export interface components {
         ChangeEventPage: {
             range: components["schemas"]["Range"];
             data: components["schemas"]["ChangeEvent"][];
-            /** @description Pass it as `cursor` to get the next page; null on the last page. */
+            /** @description Pass this text as `cursor` to get the next page; null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -747,7 +747,7 @@ export interface components {
             code: string;
             /**
              * Format: date-time
-             * @description When the code expires. It also expires with the session.
+             * @description When the code expires. The code also expires with the session.
              */
             expiresAt: string;
             /** @description The command to send in the chat. */
@@ -912,7 +912,7 @@ export interface components {
             enforced?: boolean;
             /** @enum {unknown} */
             defaultRole?: "ADMIN" | "BILLING" | "MEMBER" | "VIEWER";
-            /** @description Names of the claims or attributes that contain `email`, `name` and `groups`. Of several names, the first present one counts. Null: the usual names. */
+            /** @description Names of the claims or attributes that contain `email`, `name` and `groups`. If several names are given, the first claim or attribute that is present counts. Null: the usual names. */
             attributeMapping?: {
                 [key: string]: string | string[];
             } | null;
@@ -924,7 +924,7 @@ export interface components {
             idpSsoUrl?: string | null;
             /** @description PEM, or base64 as in metadata. Never returned. */
             idpCertificate?: string | null;
-            /** @description Further accepted certificates, to change the first one without an outage. The list is replaced as a whole. */
+            /** @description Further accepted certificates, so that `idpCertificate` can be replaced without an outage. A new list replaces the whole list. */
             idpCertificateAlternates?: string[];
             oidcIssuer?: string | null;
             oidcClientId?: string | null;
@@ -957,7 +957,7 @@ export interface components {
             email: string | null;
             name: string | null;
             groups: string[];
-            /** @description The role of a new member. Existing members keep their role unless there is a `roleMapping`. Owners, and the last administrator, always keep theirs. */
+            /** @description The role of a new member. Existing members keep their role unless there is a `roleMapping`. Owners, and the last administrator, always keep their role. */
             role: components["schemas"]["Role"] | null;
         };
         /**
@@ -1347,7 +1347,7 @@ export interface components {
             sinkName: string;
             sinkKind: components["schemas"]["SinkKind"];
             stream: components["schemas"]["Stream"];
-            /** @description When the last exported row was stored (of issues: changed). */
+            /** @description When the last exported row was stored. For issues: when the last exported one was changed. */
             exportedUntil: string | null;
         };
         /**
@@ -1468,7 +1468,7 @@ export interface components {
          */
         ErrorPage: {
             data: components["schemas"]["ListedErrorGroup"][];
-            /** @description Pass it as `cursor` to get the next page; null on the last page. */
+            /** @description Pass this text as `cursor` to get the next page; null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
             range: components["schemas"]["Range"];
@@ -1640,7 +1640,7 @@ export interface components {
             /** @description One text for each key of `groupBy`; null for the spans without the key. */
             group: (string | null)[];
             count: number;
-            /** @description One value for each of `figures`. */
+            /** @description One value for each figure in `figures`. */
             values: (components["schemas"]["SentNumber"] | null)[];
         };
         /**
@@ -1651,7 +1651,7 @@ export interface components {
             /** Format: date-time */
             bucket: string;
             count: number;
-            /** @description One value for each of `figures`. */
+            /** @description One value for each figure in `figures`. */
             values: (components["schemas"]["SentNumber"] | null)[];
         };
         /**
@@ -1813,9 +1813,9 @@ export interface components {
          * @description A row of values that are at least `from` and less than `to`.
          */
         HeatmapRow: {
-            /** @description A number, as filters use it. */
+            /** @description A number, in the unit that filters on this field use. */
             from: components["schemas"]["SentNumber"];
-            /** @description A number, as filters use it. */
+            /** @description A number, in the unit that filters on this field use. */
             to: components["schemas"]["SentNumber"];
         };
         /**
@@ -1887,9 +1887,9 @@ export interface components {
          * @description The instrumentation that produced an item.
          */
         InstrumentationScope: {
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             name: string | null;
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             version: string | null;
             /** @description By key; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
             attributes: {
@@ -1897,7 +1897,7 @@ export interface components {
             };
             /** @description Number of attributes that the client or a limit of Sluice dropped. */
             droppedAttributesCount: number;
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             schemaUrl: string | null;
         };
         /**
@@ -2054,7 +2054,7 @@ export interface components {
             role: components["schemas"]["Role"];
             /** @enum {unknown} */
             state: "ACCEPTED" | "EXPIRED" | "OPEN" | "REVOKED";
-            /** @description Whether the secret was mailed, so that accepting verifies the address. */
+            /** @description Whether the secret was mailed, so that accepting the invitation verifies the address. */
             mailed: boolean;
             invitedByPrincipalId: string;
             /**
@@ -2383,7 +2383,7 @@ export interface components {
         Link: {
             traceId: string | null;
             spanId: string | null;
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             traceState: string | null;
             /** @description Values by key. Each value has its original type. */
             attributes: {
@@ -2409,7 +2409,7 @@ export interface components {
             /** @description NameID of SAML, `sub` of OIDC. */
             subject: string;
             principalId: string;
-            /** @description The last address from the provider. The account may have another. */
+            /** @description The last address from the provider. The account may have another address. */
             email: string;
             /**
              * Format: date-time
@@ -2527,15 +2527,15 @@ export interface components {
             /** @description The record's span. */
             spanId: string | null;
             flags: number;
-            /** @description 1 (trace) to 24 (fatal); 0 if it was not sent. */
+            /** @description 1 (trace) to 24 (fatal); 0 if no number was sent. */
             severityNumber: number;
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             severityText: string | null;
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             eventName: string | null;
             /** @description The body as received, of any type. */
             body: components["schemas"]["SentJson"];
-            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
+            /** @description `deployment.environment.name`; `unknown` if the attribute was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -2640,7 +2640,7 @@ export interface components {
          */
         LogPage: {
             data: components["schemas"]["Log"][];
-            /** @description Pass it as `cursor` to get the next page; null on the last page. */
+            /** @description Pass this text as `cursor` to get the next page; null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -2702,7 +2702,7 @@ export interface components {
              */
             challenge: string | null;
             /**
-             * @description SHA-256 of the challenge followed directly by the proof (UTF-8) must begin with `bits` zero bits.
+             * @description The solution. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero bits.
              * @default null
              */
             proof: string | null;
@@ -2744,7 +2744,7 @@ export interface components {
             role: components["schemas"]["Role"];
             /** @enum {unknown} */
             state: "ACCEPTED" | "EXPIRED" | "OPEN" | "REVOKED";
-            /** @description Whether the secret was mailed, so that accepting verifies the address. */
+            /** @description Whether the secret was mailed, so that accepting the invitation verifies the address. */
             mailed: boolean;
             invitedByPrincipalId: string;
             /**
@@ -3168,7 +3168,7 @@ export interface components {
             email: string;
             role: components["schemas"]["Role"];
             /**
-             * @description Whether to mail the secret to the address, so that accepting verifies it. Otherwise the response has the secret.
+             * @description Whether to mail the secret to the address, so that accepting the invitation verifies the address. Otherwise the response has the secret.
              * @default false
              */
             sendMail: boolean;
@@ -3223,7 +3223,7 @@ export interface components {
         NewPolicy: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an action in which * matches one segment and a trailing ** one or more segments, or ** alone, which matches every action. */
+            /** @description Must be an action, in which * matches one segment and a trailing ** matches one or more segments. It may also be ** alone, which matches every action. */
             actionPattern: string;
             effect: components["schemas"]["Effect"];
             riskClass: components["schemas"]["RiskClass"];
@@ -3311,7 +3311,7 @@ export interface components {
             /** @default null */
             url: string | null;
             /**
-             * @description Must be an RFC 3339 time, 1970 or later, not in the future. It is the time at which the platform last changed the proposal, by default the current time. An older report changes nothing.
+             * @description Must be an RFC 3339 time, 1970 or later, not in the future. It is the time at which the platform last changed the proposal, by default the current time. A report with an earlier time changes nothing.
              * @default null
              */
             changedAt: string | null;
@@ -3364,7 +3364,7 @@ export interface components {
             /** @description Must consist of visible characters, without leading or trailing spaces. */
             targetId: string;
             /**
-             * @description Slug of a project. The policies of the project apply, too.
+             * @description Slug of a project. The policies of the project then apply in addition to the policies of the organization.
              * @default null
              */
             projectTag: string | null;
@@ -3385,7 +3385,7 @@ export interface components {
         NewSavedView: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It consists of visible ASCII characters without `//`, backslashes, quotes, angle brackets and a fragment. */
+            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle brackets or a fragment. */
             path: string;
             /**
              * @description Whether every member who may read the project sees the view. Viewers cannot share.
@@ -3497,7 +3497,7 @@ export interface components {
             fingerprint: string;
             /**
              * Format: date-time
-             * @description Time of the log record, or start of the span, that recorded it.
+             * @description Time of the log record, or start of the span, that recorded the occurrence.
              * @example 2026-11-20T15:17:03.123456789Z
              */
             time: string;
@@ -3522,7 +3522,7 @@ export interface components {
          */
         OccurrencePage: {
             data: components["schemas"]["Occurrence"][];
-            /** @description Pass it as `cursor` to get the next page; null on the last page. */
+            /** @description Pass this text as `cursor` to get the next page; null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -3537,7 +3537,7 @@ export interface components {
             fingerprint: string;
             /**
              * Format: date-time
-             * @description Time of the log record, or start of the span, that recorded it.
+             * @description Time of the log record, or start of the span, that recorded the occurrence.
              * @example 2026-11-20T15:17:03.123456789Z
              */
             time: string;
@@ -3727,7 +3727,7 @@ export interface components {
         PolicyChange: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name?: string;
-            /** @description Must be an action in which * matches one segment and a trailing ** one or more segments, or ** alone, which matches every action. */
+            /** @description Must be an action, in which * matches one segment and a trailing ** matches one or more segments. It may also be ** alone, which matches every action. */
             actionPattern?: string;
             effect?: components["schemas"]["Effect"];
             riskClass?: components["schemas"]["RiskClass"];
@@ -3808,9 +3808,9 @@ export interface components {
             createdAt: string;
             /** @description Age in days after which spans and log records are deleted. `null`: the retention in the settings. */
             retentionDays: number | null;
-            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or at once (`now`). */
+            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or immediately (`now`). */
             resolveOnMerge: components["schemas"]["ResolveOnMerge"];
-            /** @description Complete attribute keys, as stored. The values of these attributes are not scrubbed because of their key. Card and social security numbers in the values are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted. */
+            /** @description Complete attribute keys, as stored, which are exempt from scrubbing by key. Card and social security numbers in the values of these attributes are still scrubbed. Keys that always indicate a secret cannot be exempted. */
             exemptKeys: string[];
         };
         /**
@@ -3823,9 +3823,9 @@ export interface components {
             name?: string;
             sensitiveWords?: string[];
             retentionDays?: number | null;
-            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or at once (`now`). */
+            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or immediately (`now`). */
             resolveOnMerge?: components["schemas"]["ResolveOnMerge"];
-            /** @description Without duplicates. Complete attribute keys, as stored. The values of these attributes are not scrubbed because of their key. Card and social security numbers in the values are scrubbed nevertheless. Keys that always indicate a secret cannot be exempted. */
+            /** @description Without duplicates. Complete attribute keys, as stored, which are exempt from scrubbing by key. Card and social security numbers in the values of these attributes are still scrubbed. Keys that always indicate a secret cannot be exempted. */
             exemptKeys?: string[];
         };
         /**
@@ -4268,7 +4268,7 @@ export interface components {
              * @example 2026-11-20T15:17:03.123456789Z
              */
             lastSeen: string;
-            /** @description `service.version`; null if it is not set. */
+            /** @description `service.version`; null if the attribute is not set. */
             release: string | null;
         };
         /**
@@ -4500,7 +4500,7 @@ export interface components {
             };
             /** @description Number of attributes that the client or a limit of Sluice dropped. */
             droppedAttributesCount: number;
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             schemaUrl: string | null;
             /** @description References to the attributes that identify the entity. */
             entityRefs: unknown[];
@@ -4609,7 +4609,7 @@ export interface components {
             id: string;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It consists of visible ASCII characters without `//`, backslashes, quotes, angle brackets and a fragment. */
+            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle brackets or a fragment. */
             path: string;
             shared: boolean;
             /** @description Id of the principal that saved the view. */
@@ -4797,7 +4797,7 @@ export interface components {
              * @example 2026-11-20T15:17:03.123456789Z
              */
             lastSeen: string;
-            /** @description `service.name`; null if it is not set. */
+            /** @description `service.name`; null if the attribute is not set. */
             serviceName: string | null;
         };
         /**
@@ -4925,7 +4925,7 @@ export interface components {
             enforced: boolean;
             /** @description The user who may log in with a password now, if single sign-on is enforced. */
             effectiveBreakGlassPrincipalId: string | null;
-            /** @description Connections through which a login to the present provider succeeded. */
+            /** @description Connections through which a login at the current provider has succeeded. */
             testedProtocols: components["schemas"]["Protocol"][];
             /** @description Connections whose provider and certificates an owner has confirmed, so that owners may log in. */
             confirmedByOwner: components["schemas"]["Protocol"][];
@@ -5136,9 +5136,9 @@ export interface components {
              * @enum {string}
              */
             statusCode: "UNSET" | "OK" | "ERROR";
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             statusMessage: string | null;
-            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
+            /** @description `deployment.environment.name`; `unknown` if the attribute was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -5201,9 +5201,9 @@ export interface components {
              * @enum {string}
              */
             statusCode: "UNSET" | "OK" | "ERROR";
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             statusMessage: string | null;
-            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
+            /** @description `deployment.environment.name`; `unknown` if the attribute was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -5213,7 +5213,7 @@ export interface components {
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             traceState: string | null;
             flags: number;
             /** @description Number of attributes that the client or a limit of Sluice dropped. */
@@ -5286,7 +5286,7 @@ export interface components {
          */
         SpanPage: {
             data: components["schemas"]["Span"][];
-            /** @description Pass it as `cursor` to get the next page; null on the last page. */
+            /** @description Pass this text as `cursor` to get the next page; null on the last page. */
             nextCursor: string | null;
             hasMore: boolean;
         };
@@ -5328,9 +5328,9 @@ export interface components {
              * @enum {string}
              */
             statusCode: "UNSET" | "OK" | "ERROR";
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             statusMessage: string | null;
-            /** @description `deployment.environment.name`; `unknown` if it was not sent. */
+            /** @description `deployment.environment.name`; `unknown` if the attribute was not sent. */
             environment: string;
             /** @description `service.version` of the resource. */
             release: string | null;
@@ -5340,7 +5340,7 @@ export interface components {
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
-            /** @description Null if it was not sent. */
+            /** @description Null if the field was not sent. */
             traceState: string | null;
             flags: number;
             /** @description Number of attributes that the client or a limit of Sluice dropped. */
@@ -5699,7 +5699,7 @@ export interface components {
         Tokens: {
             /** @description A JWT, for `Authorization: Bearer`. */
             accessToken: string;
-            /** @description Can be used once: `/auth/refresh` returns the next one. Empty if the cookie has it. */
+            /** @description Can be used once: `/auth/refresh` returns the next refresh token. Empty if the refresh token is in the cookie. */
             refreshToken: string;
             /** @description Seconds until the access token expires. */
             expiresIn: number;
@@ -5736,7 +5736,7 @@ export interface components {
             links: number[];
             /** @description Number of children. */
             children: number[];
-            /** @description 1: its parent is not in the trace, or the span is its own ancestor. Otherwise 0. */
+            /** @description 1: the parent of the span is not in the trace, or the span is its own ancestor. Otherwise 0. */
             orphan: number[];
         };
         /**
@@ -5760,7 +5760,7 @@ export interface components {
             /** @description The services of the trace, in descending order of their number of spans. */
             services: string[];
             serviceCount: number;
-            /** @description Number of its stored spans in the window that match the filters. */
+            /** @description Number of stored spans of the trace that are in the window and match the filters. */
             matched: number;
         };
         /**
@@ -5841,7 +5841,7 @@ export interface components {
             resolvedAt: string | null;
             /** @description The release in which the issue was fixed. An occurrence in this release or a later one reopens the issue. */
             resolvedInRelease: string | null;
-            /** @description The issue is resolved in the release after this one. An occurrence in a release later than this one reopens the issue. */
+            /** @description The issue is resolved in the release that follows this release. An occurrence in a release later than this release reopens the issue. */
             resolvedAfterRelease: string | null;
             ignoredUntil: string | null;
             /** @description The issue is unresolved again when `count` reaches this number. */
@@ -5864,7 +5864,7 @@ export interface components {
             firstRelease: string | null;
             /** @description The release of the last occurrence. */
             lastRelease: string | null;
-            /** @description The issue into which this issue was merged. It counts all further occurrences. */
+            /** @description The issue into which this issue was merged, and which counts all further occurrences. */
             mergedInto: string | null;
             /**
              * Format: date-time
@@ -6007,7 +6007,7 @@ export interface components {
             /** @description Approvals still required. */
             remaining: number;
             hasIndependentApprover: boolean;
-            /** @description Whether the vote was already cast, so that nothing changed. */
+            /** @description Whether the caller had already cast this vote, so that the request was not changed. */
             idempotent: boolean;
         };
         /**
@@ -6088,7 +6088,7 @@ export interface components {
             widthRatio: components["schemas"]["SentNumber"];
             /** @description The part of the duration that is not covered by children, in milliseconds. */
             selfTimeMs: components["schemas"]["SentNumber"];
-            /** @description Whether its parent is not in the trace, or it is its own ancestor. */
+            /** @description Whether the parent of the span is not in the trace, or the span is its own ancestor. */
             orphan: boolean;
             /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
             attributes: {
