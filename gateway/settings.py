@@ -457,8 +457,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_batch: Annotated[
         int,
         setting(
-            "Maximum number of attribute keys that one insert batch adds to the list (SLUICE_GATEWAY_KEYS_PER_DAY). If "
-            "a batch has more new keys, the keys that occur in the most spans are added.",
+            "Maximum number of attribute keys of a project and UTC day that one insert batch adds to the list "
+            "(SLUICE_GATEWAY_KEYS_PER_DAY). If a batch has more new keys, the keys that occur in the most spans are "
+            "added.",
             unit="keys",
             zero="no limit",
             ge=0,
