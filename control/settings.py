@@ -137,7 +137,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     smtp_allow: Annotated[
         tuple[str, ...],
         setting(
-            "Private networks that the SMTP server may be in, comma-separated.",
+            "Private networks in which the SMTP server may be, comma-separated.",
             zero="empty: public addresses only",
             advanced="the mail server has a private address",
         ),
@@ -223,14 +223,14 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     sso_allow: Annotated[
         tuple[str, ...],
         setting(
-            "Private networks that OpenID providers may be in, comma-separated.",
+            "Private networks in which OpenID providers may be, comma-separated.",
             zero="empty: public addresses only",
         ),
     ] = ()
     sso_ports: Annotated[
         tuple[int, ...],
         setting(
-            "Ports of public addresses that OpenID providers may have, comma-separated.",
+            "Ports on which OpenID providers at public addresses may listen, comma-separated.",
             unit="ports",
             advanced="a provider listens on another port",
         ),

@@ -189,7 +189,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_future_s: Annotated[
         int,
         setting(
-            "How far ahead of the gateway's clock an item may start; later items are rejected.",
+            "How far ahead of the gateway's clock an item may start. Items that start later are rejected.",
             unit="seconds",
             zero="not at all",
             ge=0,
@@ -200,8 +200,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "Number of distinct UTC days of items at which a batch is inserted. In mode store, it is also the maximum "
-            "per request. Requests with more days get 413.",
+            "A batch is inserted when its items are from this number of distinct UTC days. In mode store, a request "
+            "with items of more days gets 413.",
             unit="days",
             ge=1,
             advanced="old data is imported, many days in one request",
@@ -230,7 +230,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "Target latency under overload. Concurrent requests are limited so that half of them are answered within "
-            "this time after their last byte. Other requests get 503. In mode store, the target is half of "
+            "this time after their last byte. Further requests get 503. In mode store, the target is half of "
             "SLUICE_GATEWAY_ACK_DEADLINE_S if that is longer.",
             unit="seconds",
             zero="only memory limits concurrent requests",
@@ -289,8 +289,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_max_bytes: Annotated[
         int,
         setting(
-            "Maximum size of the journal on disk. Requests that do not fit get 503; a project with much data in the "
-            "journal gets 503 earlier. At least SLUICE_GATEWAY_MAX_WIRE_BYTES plus 512 KiB.",
+            "Maximum size of the journal on disk. Requests that do not fit get 503. A project with much data in the "
+            "journal gets 503 earlier. The value must be at least SLUICE_GATEWAY_MAX_WIRE_BYTES plus 512 KiB.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -457,8 +457,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_batch: Annotated[
         int,
         setting(
-            "Maximum number of new keys per insert batch that are listed (SLUICE_GATEWAY_KEYS_PER_DAY). The keys of "
-            "the most spans come first.",
+            "Maximum number of attribute keys of a project and UTC day that one insert batch adds to the list "
+            "(SLUICE_GATEWAY_KEYS_PER_DAY). If a batch has more new keys, the keys that occur in the most spans are "
+            "added.",
             unit="keys",
             zero="no limit",
             ge=0,

@@ -99,7 +99,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Memory for responses that clients have not read yet. One user can use at most half of it, and one "
-            "organization three quarters. Further responses wait. A larger response is sent alone.",
+            "organization three quarters. Further responses wait. A response larger than this memory is sent alone.",
             unit="bytes",
             ge=2**20,
             advanced="many slow clients read large responses, or memory is scarce",
@@ -120,8 +120,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cache_s: Annotated[
         float,
         setting(
-            "How long a response is reused if its window ended at least 60 s before the read. Late data appears up to "
-            "this much later.",
+            "How long a response is reused. A response is reused only if its window ended at least 60 s before the "
+            "read. Data that arrive late may appear later by this time.",
             unit="seconds",
             zero="no response is reused",
             ge=0,
@@ -174,8 +174,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_attribute_keys: Annotated[
         int,
         setting(
-            "Maximum number of attributes in the list of keys. If there are more, the attributes of the most spans are "
-            "listed, and the response shows this.",
+            "Maximum number of attributes in the list of keys. If there are more, the attributes that occur in the "
+            "most spans are listed, and the response shows this.",
             unit="keys",
             ge=1,
             le=50_000,
@@ -206,8 +206,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_group_cardinality: Annotated[
         int,
         setting(
-            "Maximum number of groups, multiplied by the time intervals, that an aggregate counts in one scan. Above "
-            "this number, one scan ranks the groups and a second scan reads the shown groups. The result is the same.",
+            "Maximum number of groups that an aggregate counts in one scan. In a series, each group counts once for "
+            "each time interval. If there are more, a first scan ranks the groups, and a second scan reads the groups "
+            "that are shown. The result is the same.",
             unit="groups",
             ge=1,
             le=10_000_000,

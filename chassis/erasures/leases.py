@@ -31,7 +31,7 @@ class AcknowledgementMissing(Exception):
     """The erasure cannot be completed yet, because these journals may hold requests that it covers."""
 
     def __init__(self, journals: Sequence[str]) -> None:
-        super().__init__(f"not acknowledged by {', '.join(journals)}")
+        super().__init__(f"these journals have not acknowledged the erasure: {', '.join(journals)}")
         self.journals = tuple(journals)
 
 

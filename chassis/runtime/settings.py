@@ -144,8 +144,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     max_connections_per_address: Annotated[
         int,
         setting(
-            "Maximum number of concurrent connections per client address (IPv6: per /64), except trusted proxies. "
-            "Further connections get 503.",
+            "Maximum number of concurrent connections per client address (IPv6: per /64). Connections of "
+            "trusted proxies do not count. Further connections get 503.",
             unit="connections",
             zero="no limit",
             ge=0,
@@ -167,8 +167,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum memory in a process for request heads that are incomplete, long, or queued behind a request in "
-            "flight. Above the limit, connections are closed, first the ones that hold most. The value must be at "
-            "least 16 times SLUICE_MAX_HEAD_BYTES.",
+            "flight. Above the limit, the connections whose heads take the most memory are closed. The value must be "
+            "at least 16 times SLUICE_MAX_HEAD_BYTES.",
             unit="bytes",
             ge=2**17,
             advanced="thousands of clients send long heads at the same time, or memory is scarce",
@@ -188,7 +188,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "How long a request body may take to arrive. A body that arrives at SLUICE_BODY_MIN_RATE or faster may "
-            "take longer, but not pause longer. Otherwise the request gets 503 and the connection is closed.",
+            "take longer, but must not pause for longer than this time. Otherwise the request gets 503, and the "
+            "connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -332,8 +333,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst of verified webhook requests per integration, and per platform that serves the whole "
-            "deployment. Further requests get 429.",
+            "Rate and burst of verified webhook requests per integration. Chat platforms and the payment processor, "
+            "which are set up once for all organizations, have this rate each. Further requests get 429.",
             unit="requests/s",
             zero="no limit",
             ge=0,
@@ -355,8 +356,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     visitor_rate: Annotated[
         int,
         setting(
-            "Rate and burst of session requests per client address, successful or not: login, refresh, logout, "
-            "invitation acceptance, signing keys. Further requests get 429 before their body is read.",
+            "Rate and burst of session requests (login, refresh, logout, invitation acceptance, signing keys) per "
+            "client address. Successful and failed requests count. Further requests get 429 before their body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -416,7 +417,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Rate and burst of failed logins with one e-mail address and organization from one client address (IPv6: "
-            "/64), and of failed codes and confirmations of one account. Further attempts get 429, also with correct "
+            "/64), and of failed codes and confirmations of one account. Further attempts get 429, even with correct "
             "credentials.",
             unit="attempts/15 min",
             zero="no limit",
@@ -427,9 +428,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     new_address_login_rate: Annotated[
         int,
         setting(
-            "Rate and burst of failed logins to one e-mail address from all client addresses together that the account "
-            "has not logged in from within 30 days. Further logins from such addresses need a proof of work or a "
-            "mailed link.",
+            "Rate and burst of failed logins to one e-mail address, counted together for all client addresses from "
+            "which the account has not logged in within 30 days. Further logins from such addresses need a proof of "
+            "work or a mailed link.",
             unit="attempts/h",
             zero="no limit",
             ge=0,
