@@ -189,9 +189,9 @@ async def _require_directorys(connection: AsyncConnection, org_id: str, principa
     """
     member = await member_store.find_member(connection, org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
-        raise LoginRefused("account_exists", "The user has become an owner, and has to link the account.")
+        raise LoginRefused("account_exists", "The user has become an owner, and has to link it to this provider.")
     if await member_store.is_elsewhere(connection, org_id, principal_id):
-        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link the account.")
+        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link it to this provider.")
     return await user_store.get_user(connection, principal_id)
 
 
@@ -203,7 +203,10 @@ async def require_linkable(
     proven = await domains.is_domain_verified(connection, stored.org_id, profile.email.rpartition("@")[2])
     verified = stored.protocol is Protocol.SAML or profile.email_verified
     if member is not None and member.role is Role.OWNER:
-        raise LoginRefused("account_exists", f"An owner has the address {profile.email}, and has to link the account.")
+        raise LoginRefused(
+            "account_exists",
+            f"The account with the address {profile.email} belongs to an owner, who has to link it to this provider.",
+        )
     if member is None or not proven:
         raise _account_exists(profile)
     if not verified:
