@@ -189,9 +189,9 @@ async def _require_directorys(connection: AsyncConnection, org_id: str, principa
     """
     member = await member_store.find_member(connection, org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
-        raise LoginRefused("account_exists", "The user has become an owner, and has to link it to this provider.")
+        raise LoginRefused("account_exists", "The user has become an owner, and has to link the account.")
     if await member_store.is_elsewhere(connection, org_id, principal_id):
-        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link it to this provider.")
+        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link the account.")
     return await user_store.get_user(connection, principal_id)
 
 

@@ -317,9 +317,9 @@ async def test_the_detail_says_why_an_address_does_not_suffice(
     await person("olga@example.com", role="OWNER")
     await person("bob@example.com")
     assert "has to prove the domain" in (await said(control, "bob@example.com"))["detail"]
-    assert "An owner has the address" in (await said(control, "olga@example.com"))["detail"]
+    assert "belongs to an owner" in (await said(control, "olga@example.com"))["detail"]
     await prove(control, records)
-    assert "An owner has the address" in (await said(control, "olga@example.com"))["detail"]
+    assert "belongs to an owner" in (await said(control, "olga@example.com"))["detail"]
     oidc = {"oidcIssuer": "https://idp.example.com", "oidcClientId": "sluice"}
     assert (await control.call("PUT", "/orgs/acme/sso/connections/OIDC", oidc))[0] == 200
     body = {"attributes": {"email": "bob@example.com"}}
