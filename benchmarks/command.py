@@ -28,7 +28,7 @@ def command(
     databases: bool = False,
     settings: bool = False,
 ) -> argparse.ArgumentParser:
-    """The parser of `python -m package`, described by the docstring of its `__main__`, with those of the common options
+    """The parser of `python -m package`, described by the docstring of its `__main__`, with the common options
     that have a default. `parts`: measures that can be named, all by default; `only`: names of rows.
     """
     parser = argparse.ArgumentParser(

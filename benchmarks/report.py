@@ -1,4 +1,4 @@
-"""What benchmarks print: the machine that they run on, tables in Markdown, and figures of many times."""
+"""The output of benchmarks: the machine that they run on, tables in Markdown, and figures of many times."""
 
 import os
 import platform

@@ -30,7 +30,7 @@ MB = 2**20
 
 
 class Body(NamedTuple):
-    """What is sent, and in which encoding."""
+    """The bodies that are sent, and their encoding."""
 
     body: bytes
     signal: Signal = "traces"

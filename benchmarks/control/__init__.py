@@ -1,1 +1,1 @@
-"""What the control service costs: `python -m benchmarks.control [NAME ...]`; `--help` says what there is."""
+"""The cost of the control service: `python -m benchmarks.control [NAME ...]`; `--help` says what there is."""

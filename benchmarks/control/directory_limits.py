@@ -1,5 +1,5 @@
-"""What the largest SCIM requests that are legal cost: how long each takes, how long the event loop answers nothing else
-meanwhile (`GET /livez`, asked every few milliseconds by another process), and what memory it takes.
+"""The cost of the largest legal SCIM requests: the time and the memory of each, and the longest time in which the event
+loop answers no other request meanwhile (another process requests `GET /livez` every few milliseconds).
 
 The directory is written into the database, without accounts: as many users as one group can have members.
 """

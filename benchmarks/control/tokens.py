@@ -40,7 +40,7 @@ async def _measure(url: str, seconds: float) -> None:
                 grant = await guard.authenticate(headers[number % TOKENS])
                 await guard.authorize(grant, "acme", "web", ("approvals:read",))
             best = min(best, (time.process_time() - began) / _ROUND)
-            await asyncio.sleep(0.01)  # whatever else the loop has to do
+            await asyncio.sleep(0.01)  # the other work of the event loop
         await guard.close()
     table = Table({"check of one of many known tokens": "", "CPU us": ".1f"})
     table.row(f"the best round of {_ROUND}, {TOKENS} tokens", best * 1e6)

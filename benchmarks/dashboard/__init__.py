@@ -1,1 +1,1 @@
-"""Whether explore serves a dashboard, and whoever asks beside it: `python -m benchmarks.dashboard`."""
+"""Measures how fast explore serves a dashboard and the other callers meanwhile: `python -m benchmarks.dashboard`."""

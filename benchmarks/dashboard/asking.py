@@ -1,4 +1,4 @@
-"""What a dashboard asks for, a panel each, and requests over sockets: many at once, and one after the other."""
+"""The requests of a dashboard, one for each panel, sent over sockets: many at once, and one after the other."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ class Answered(NamedTuple):
 
 
 class Caller:
-    """One token, with as many connections as it wants; `url` is that of the project's explore."""
+    """One token, with as many connections as it wants; `url` is the address of the project's explore API."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url = url
@@ -72,7 +72,7 @@ def panel(number: int) -> Request:
 
 
 def single(number: int) -> Request:
-    """What somebody else asks meanwhile: one panel, 24 hours, each time another window."""
+    """The requests of another caller meanwhile: one panel, 24 hours, each time another window."""
     return aggregate({"from": str(END_NS - 24 * HOUR_NS - number), "to": str(END_NS - number), **SINGLE})
 
 

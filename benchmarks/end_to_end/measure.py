@@ -28,7 +28,7 @@ _LOOK_S: Final = 0.1
 
 
 class Bench(NamedTuple):
-    """What all rounds share. `workers` are two processes: one sends, the other marks."""
+    """The values that all rounds share. `workers` are two processes: one sends, the other marks."""
 
     directory: Path
     workers: Executor
@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 
     @property
     def rate_alone(self) -> float:
-        """What it would be on these cores if nobody else had used them."""
+        """What it would be on these cores if no other process had used them."""
         cores_s = len(os.sched_getaffinity(0)) * self.stored_s
         return self.rate * cores_s / (cores_s - self.generator_cpu_s - self.others_cpu_s)
 

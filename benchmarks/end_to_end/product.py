@@ -25,7 +25,7 @@ _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class NotQuiet(Exception):
-    """Merges went on for longer than anybody waits."""
+    """Merges took longer than the benchmark waits."""
 
 
 class Spent(NamedTuple):

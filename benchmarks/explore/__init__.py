@@ -1,4 +1,4 @@
-"""What explore costs: each endpoint over a socket, beside the best SQL by hand on the same tables, and beside what the
+"""The cost of explore: each endpoint over a socket, beside the best SQL by hand on the same tables, and beside what the
 tables of the contrib exporter and of SigNoz need for the same answer.
 
     data      the same spans, once, in all three layouts of one embedded engine

@@ -36,7 +36,7 @@ class Cost(msgspec.Struct):
 
 
 class Data(msgspec.Struct):
-    """What a directory holds."""
+    """The contents of a directory."""
 
     version: int
     spans: int

@@ -1,4 +1,4 @@
-"""Contestants in turn, each time with a window that nobody has had yet: no cache of exact repeats helps anyone."""
+"""Contestants in turn, each time with a new window, so that no cache of exact repeats helps."""
 
 import itertools
 import json

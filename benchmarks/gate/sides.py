@@ -33,7 +33,7 @@ Measure = Callable[[int, Collection[str]], Pairs]
 
 
 class Bench(NamedTuple):
-    """What all measurements share. `senders` is one process."""
+    """The values that all measurements share. `senders` is one process."""
 
     base: Tree
     head: Tree

@@ -1,4 +1,4 @@
-"""What a start costs: `sluice up` on data that is there, from its command until `/readyz` says so."""
+"""The cost of a start: `sluice up` on data that is there, from its command until `/readyz` says so."""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -49,7 +49,7 @@ class Sink(Interface):
         return app
 
     async def arrived(self, _request: web.Request) -> web.Response:
-        """What was counted since the start."""
+        """The counts since the start."""
         idle_s = time.monotonic() - self._last
         body = {"rows": self._rows, "bytes": self._bytes, "inserts": self._inserts, "idle_s": idle_s}
         return web.Response(text=json.dumps(body))

@@ -1,1 +1,1 @@
-"""What issues cost, and how far they are behind: `python -m benchmarks.issues`."""
+"""The cost of issues, and how far they are behind: `python -m benchmarks.issues`."""

@@ -30,7 +30,7 @@ def main() -> None:
     """Starts the product, measures, stops it."""
     parser = command(__package__, __doc__, seconds=60.0, settings=True)
     parser.add_argument("--share", type=float, default=0.6, help="of what the gateway takes at most")
-    parser.add_argument("--rate", type=float, default=0.0, help="exports a second, in the place of a share")
+    parser.add_argument("--rate", type=float, default=0.0, help="exports a second, instead of a share")
     arguments = parser.parse_args()
     print_machine()
     with TemporaryDirectory(prefix="sluice-mixed-") as directory, spawned() as sender:

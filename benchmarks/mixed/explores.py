@@ -42,7 +42,7 @@ def _heavy() -> Sequence[tuple[str, Request]]:
 
 
 async def ask(url: str, token: str, seconds: float) -> list[Asked]:
-    """Ask for so long; `url` is that of the project's explore."""
+    """Ask for so long; `url` is the address of the project's explore API."""
     end, asked, caller = time.monotonic() + seconds, list[Asked](), Caller(url, token)
     await asyncio.gather(*(_again(caller, number, end, asked) for number in range(AT_ONCE)))
     await caller.close()

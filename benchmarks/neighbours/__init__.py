@@ -1,1 +1,1 @@
-"""What good clients notice of hostile ones: `python -m benchmarks.neighbours`."""
+"""The effects of hostile clients on good clients: `python -m benchmarks.neighbours`."""

@@ -130,7 +130,7 @@ class Memory:
 
 
 def memory_of(samples: Sequence[float], every_s: float) -> str:
-    """What became of memory, in words."""
+    """How the memory changed, in words."""
     return (
         f"{min(samples):.0f} / {median(samples):.0f} / {max(samples):.0f} MiB (min, median, max),"
         f" {_slope(samples, every_s):+.2f} MiB a minute over the second half"

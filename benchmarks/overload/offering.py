@@ -75,7 +75,7 @@ def exports(kind: Kind, *keys: str) -> Callable[[], Iterator[bytes]]:
 
 
 def repeat(port: int, message: bytes, seconds: float) -> Outcome:
-    """Send one request on a few connections, again after every answer, and anew where a connection was closed."""
+    """Send one request on a few connections, again after every response. Connect again if a connection was closed."""
     return offer(Load(port, partial(itertools.repeat, message), 0, seconds, _REPEATING))
 
 

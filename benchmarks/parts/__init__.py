@@ -1,1 +1,1 @@
-"""What small, many and old requests do to the tables: `python -m benchmarks.parts`."""
+"""The effects of small, many and old requests on the tables: `python -m benchmarks.parts`."""

@@ -1,4 +1,4 @@
-"""What is sent, and under which settings."""
+"""The requests that are sent, and the settings."""
 
 import itertools
 import time

@@ -148,7 +148,7 @@ def _inputs(size: int, last: object = "") -> Make:
 
 
 def _repeated(make: Make) -> Make:
-    """The first input once more."""
+    """The first input again."""
     return lambda org: make(org).replace(b'"inputs":{', b'"inputs":{"00000":"",', 1)
 
 

@@ -1,1 +1,1 @@
-"""What a refused export costs beside one that is taken: `python -m benchmarks.refusals`."""
+"""The cost of a refused export beside one that is taken: `python -m benchmarks.refusals`."""

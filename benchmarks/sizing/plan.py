@@ -70,7 +70,7 @@ def read_cores(load: Load) -> float:
 
 
 def disk_bytes_day(load: Load) -> float:
-    """What a day adds, merged, on each copy."""
+    """The bytes that a day adds to each copy, after merges."""
     span_bytes = figures.SPAN_BYTES.value + figures.DERIVED_BYTES.value
     return DAY_S * (load.spans_s * span_bytes + load.logs_s * figures.LOG_BYTES.value)
 

@@ -92,7 +92,7 @@ def main() -> None:
     parser = command(__package__, __doc__, settings=True)
     parser.add_argument("--minutes", type=int, default=2)
     parser.add_argument("--share", type=float, default=0.7, help="of what is stored in the long run")
-    parser.add_argument("--rate", type=float, default=0.0, help="requests a second, in the place of a share")
+    parser.add_argument("--rate", type=float, default=0.0, help="requests a second, instead of a share")
     parser.add_argument("--projects", type=int, default=5)
     arguments = parser.parse_args()
     print_machine()

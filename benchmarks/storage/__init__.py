@@ -1,1 +1,1 @@
-"""What layouts of the telemetry tables cost: inserting, merging, bytes on disk, and the reads of the explore API."""
+"""The cost of layouts of the telemetry tables: inserting, merging, bytes on disk, and the reads of the explore API."""

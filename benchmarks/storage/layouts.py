@@ -214,7 +214,7 @@ _CHANGED: Final[Mapping[str, tuple[str, Sequence[Change]]]] = {
     "sluice": ("as Sluice's migration has it", ()),
     "whole maps": ("no buckets on merged parts", (_UNSPLIT,)),
     "8 buckets": (
-        "always 8 buckets, whatever the keys",
+        "always 8 buckets, for any keys",
         ((_BUCKETS, "map_buckets_strategy = 'constant', max_buckets_in_map = 8"),),
     ),
     "json": (

@@ -1,1 +1,1 @@
-"""What the position of a row in storage order costs: `python -m benchmarks.storage_order`."""
+"""The cost of the position of a row in storage order: `python -m benchmarks.storage_order`."""

@@ -1,1 +1,1 @@
-"""What the page costs in a browser: bytes, first paint, a trace of 10 000 spans, requests of each view."""
+"""The cost of the page in a browser: bytes, first paint, a trace of 10 000 spans, requests of each view."""
