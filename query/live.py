@@ -5,10 +5,10 @@
     fetch           rows that have ended since the position and were not shown yet, in descending order of their end
     TailPosition    sent back by the client: the rows that it has, as far as they might be read again
 
-No time of arrival is stored. So a response has the rows that ended in the last minute, except the rows that the client
-already has: `next` lists these by batch and row. If they do not all fit, `next` drops the rows that ended first, and
-later responses show no rows that ended before the last dropped row. So no row is shown twice, but in a busy project
-late rows are missed sooner.
+Rows are found by their own times, not by the time at which they were stored. So a response has the rows that ended in
+the last minute, except the rows that the client already has: `next` lists these by batch and row. If they do not all
+fit, `next` drops the rows that ended first, and later responses show no rows that ended before the last dropped row. So
+no row is shown twice, but in a busy project late rows are missed sooner.
 
 A position is the text `next`, which the client sends back as `after`. It is neither secret nor signed, because it only
 lists rows that need not be shown.
