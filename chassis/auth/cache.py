@@ -36,13 +36,15 @@ class CacheMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self.lookups = Counter(
             "sluice_identity_lookups",
-            "Credential lookups, by result: hit, unknown_hit, fetched, stale, unavailable.",
+            "Credential lookups, by result: hit (found in the cache), unknown_hit (the cache knows that the credential "
+            "does not exist), fetched (read from the database), stale (an expired entry was used because the database "
+            "is unavailable), unavailable (no entry, and the database is unavailable).",
             ("cache", "result"),
             registry=registry,
         )
         self.entries = Gauge(
             "sluice_identity_cache_entries",
-            "Cache entries, by kind: known, unknown.",
+            "Cache entries, by kind of credential: known (it exists), unknown (it does not exist).",
             ("cache", "kind"),
             registry=registry,
         )

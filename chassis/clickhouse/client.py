@@ -458,14 +458,14 @@ def _discard_left_over(client: Client) -> None:
         with suppress(Exception):  # a repeated kill may also hit this statement
             if client.raw_query("SELECT 1", fmt="TabSeparated") == b"1\n":
                 return
-    raise errors.StoreUnavailable("The embedded engine does not recover from a statement that failed.")
+    raise errors.StoreUnavailable("The embedded engine gives wrong answers since a statement failed.")
 
 
 def _read_clock(client: Client) -> ClockReading:
     rows = client.query(CLOCK_SQL).result_rows
     if not rows:  # the statement's time limit of one second ended before it had read anything
         raise errors.StoreUnavailable(
-            "ClickHouse did not answer a query for its clock within the time limit of one second."
+            "ClickHouse did not return the time of its clock within one second, which is the limit."
         )
     ((now_us, latest_us),) = rows
     return ClockReading(now_us, latest_us)

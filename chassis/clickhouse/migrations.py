@@ -19,7 +19,7 @@ from chassis.errors import StartupError
 
 LAST_UNRELEASED: Final = 6  # the last version before the first release; earlier versions cannot be migrated
 UPGRADE_HINT: Final = (
-    f"This release can migrate only version {LAST_UNRELEASED} of the schemas before the first release. Start the last "
+    f"This release can migrate only version {LAST_UNRELEASED} from builds before the first release. Start the last "
     "build before the first release (commit cb9c19bf) once with this database, then start this release."
 )
 _FILE: Final = re.compile(r"(\d{4})_\w+\.sql")

@@ -84,10 +84,10 @@ _ERROR_RESPONSES: Final[Mapping[int, tuple[str, str]]] = {
     429: (
         "RateLimited",
         (
-            "A rate limit (`rate_limited`) or a quota (`quota_exceeded`) is exceeded. A quota limits the items per "
-            "month, or the pending approval requests. The headers describe the limit that was exceeded. For a quota "
-            "they count items or approval requests. A quota of items resets when the next month begins. A quota of "
-            "approval requests resets when a pending request is closed."
+            "A rate limit (`rate_limited`) or a quota (`quota_exceeded`) is exceeded. The headers describe this limit "
+            "or quota. There are two quotas. The quota of items limits the items of a month: items are accepted again "
+            "when the next month begins. The quota of approval requests limits the pending requests: a new request is "
+            "accepted again when a pending request is closed."
         ),
     ),
     500: ("InternalError", "An internal error. The log has the details under the request id."),

@@ -158,7 +158,7 @@ class Operation:
 ErrorRenderer = Callable[[web.Request, ApiError, str], web.Response]
 
 _PREFLIGHT_RESPONSES: Final = (
-    ResponseSpec("The methods and headers that the page may send, as CORS headers.", status=204),
+    ResponseSpec("The methods and headers that a web page from this origin may send, as CORS headers.", status=204),
 )
 
 

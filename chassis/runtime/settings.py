@@ -61,7 +61,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Memory limit of the embedded ClickHouse, at least 256 MiB. An insert, merge or read that would exceed "
-            "the limit fails. One read may use a quarter of the limit. A ClickHouse server has its own limits.",
+            "the limit fails. One read may use at most a quarter of the limit. A ClickHouse server has its own limits.",
             unit="bytes",
             zero="two fifths of the memory of the machine, or of its control group",
             ge=0,
@@ -89,8 +89,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     database_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits for a database transaction, and in the transaction, for each response of the "
-            "database. A request that waits longer gets 503.",
+            "How long a request waits until a database transaction begins. Also how long it waits for each response "
+            "of the database in this transaction. A request that waits longer gets 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -218,8 +218,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval over which the read rate of a client is measured. If the rate is below SLUICE_SEND_MIN_RATE, "
-            "the connection is closed, unless the client has read the rest of the response.",
+            "Interval over which Sluice measures how fast a client reads a response. If the client reads more slowly "
+            "than SLUICE_SEND_MIN_RATE, the connection is closed, unless the client finishes the response in this "
+            "interval.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -333,8 +334,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst of verified webhook requests per integration. Chat platforms and the payment processor, "
-            "which are set up once for all organizations, have this rate each. Further requests get 429.",
+            "Rate and burst of verified webhook requests per integration. Each chat platform and the payment processor "
+            "count as one integration of all organizations together. Further requests get 429.",
             unit="requests/s",
             zero="no limit",
             ge=0,
@@ -416,9 +417,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Rate and burst of failed logins with one e-mail address and organization from one client address (IPv6: "
-            "/64), and of failed codes and confirmations of one account. Further attempts get 429, even with correct "
-            "credentials.",
+            "Rate and burst of failed logins with the same e-mail address and organization from the same client "
+            "address (IPv6: /64). The same limit applies separately to wrong second factors and confirmations of one "
+            "account. Further attempts get 429, even with correct credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -465,8 +466,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     account_mail_rate: Annotated[
         int,
         setting(
-            "Rate and burst of invitations and address verifications that an organization mails to one address, of "
-            "login links to one account, and of login links for one client address. Further requests get 429.",
+            "Rate and burst of mails. The limit applies separately to three counts: invitations and address "
+            "verifications of an organization to one address, login links to one account, and login links that one "
+            "client address requests. Further requests get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,

@@ -187,8 +187,8 @@ def _reject_unknown(cls: type[Settings], values: Mapping[str, Any], origins: Map
     if unknown:
         plural = "s" if len(unknown) > 1 else ""
         raise SettingsError(
-            f"Unknown setting{plural}: {', '.join(unknown)}. Names that begin with {PREFIX} are settings. "
-            "`sluice config` lists all settings."
+            f"Unknown setting{plural}: {', '.join(unknown)}. Only settings may have names that begin "
+            f"with {PREFIX}. `sluice config` lists all settings."
         )
 
 

@@ -48,7 +48,7 @@ class LoopLag:
         )
         worst = Gauge(
             "sluice_loop_lag_worst_seconds",
-            f"Longest delay of an event-loop timer in the last {WINDOW_S:g} to {2 * WINDOW_S:g} seconds.",
+            f"Longest delay of an event-loop timer in the current and the previous period of {WINDOW_S:g} seconds.",
             registry=registry,
         )
         worst.set_function(lambda: max(self._worst, self._worst_before))
@@ -173,9 +173,10 @@ class Telemetry:
         )
         self.rate_limited = Counter(
             "sluice_http_rate_limited_requests",
-            "Requests rejected by a rate limit, by limit: per principal (api, analysis, channel_test), user "
-            "(approval), project key (otlp), address (visitor, failed_bearer, failed_key), session (refresh), account "
-            "(failed_code, new_address), account and address together (failed_login), account or address (login_mail).",
+            "Requests rejected by a rate limit, by the name of the limit. The limits api, analysis and channel_test "
+            "apply to a principal, approval to a user, otlp to a project key, visitor, failed_bearer and failed_key to "
+            "a client address, refresh to a session, failed_code and new_address to an account, failed_login to an "
+            "account and a client address together, and login_mail to an account or a client address.",
             ("limit",),
             registry=self.registry,
         )

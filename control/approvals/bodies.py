@@ -125,8 +125,8 @@ class ChannelNotification(msgspec.Struct, frozen=True, rename="camel"):
     error: Annotated[
         str | None,
         Meta(
-            description="`not_found`, `disabled`, `too_many`, `queued` while delivery is attempted, or the reason of a "
-            "failure."
+            description="`not_found` (no channel has this id), `disabled`, `too_many`, `queued` (the delivery is not "
+            "finished yet), or the reason why the delivery failed."
         ),
     ]
 
@@ -151,7 +151,7 @@ class VoteResult(msgspec.Struct, frozen=True, rename="camel"):
     remaining: Annotated[int, Meta(ge=0, description="Approvals still required.")]
     has_independent_approver: bool
     idempotent: Annotated[
-        bool, Meta(description="Whether the caller had already cast this vote, so that the request was not changed.")
+        bool, Meta(description="True if the caller had already cast this vote. The request was then not changed.")
     ]
 
 

@@ -38,8 +38,8 @@ from chassis.errors import StartupError
 BASELINE: Final = "0023"
 LAST_UNRELEASED: Final = "0022"  # the last schema before the first release; its databases are stamped as BASELINE
 UPGRADE_HINT: Final = (
-    f"This release can migrate only the schema {LAST_UNRELEASED} of the schemas before the first release. Start the "
-    "last build before the first release (commit cb9c19bf) once with this database, then start this release."
+    f"This release can migrate only the schema {LAST_UNRELEASED} from builds before the first release. Start the last "
+    "build before the first release (commit cb9c19bf) once with this database, then start this release."
 )
 _SCRIPTS: Final = Path(__file__).parent
 
@@ -99,8 +99,8 @@ def check(url: str) -> str:
     if file is not None and not file.exists():
         if not file.absolute().parent.is_dir():
             raise DatabaseSchemaTooOld(
-                f"The database {redacted_url(url)} and its directory do not exist. Create the directory, unless it is "
-                "the data directory, then run `sluice migrate`."
+                f"The database {redacted_url(url)} and its directory do not exist. If the directory is not the data "
+                "directory, create it. Then run `sluice migrate`."
             )
         raise DatabaseSchemaTooOld(
             f"The database {redacted_url(url)} does not exist yet. Run `sluice migrate` to create it."

@@ -72,7 +72,7 @@ def test_a_file_is_made_by_migrating_alone_and_private(tmp_path: Path) -> None:
     file.unlink()
     migrate(f"sqlite:///{file}")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    missing = r"and its directory do not exist\. Create the directory, .* `sluice migrate`"
+    missing = r"and its directory do not exist\. If .*, create it\. Then run `sluice migrate`"
     with pytest.raises(DatabaseSchemaTooOld, match=missing):
         check(f"sqlite:///{tmp_path / 'nope' / 'x.db'}")
 

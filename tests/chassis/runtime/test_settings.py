@@ -66,7 +66,8 @@ def test_an_empty_variable_the_name_of_the_file_and_other_variables_are_no_setti
 
 
 UNKNOWN = (
-    "Unknown setting: SLUICE_PROT. Names that begin with SLUICE_ are settings. `sluice config` lists all settings."
+    "Unknown setting: SLUICE_PROT. Only settings may have names that begin with SLUICE_. "
+    "`sluice config` lists all settings."
 )
 
 
