@@ -34,7 +34,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     public_url: Annotated[
         str,
         setting(
-            "Base URL that users see, for example in DSNs and examples. Single sign-on needs a URL with https.",
+            "Base URL that users see, for example in DSNs and in example commands. Single sign-on needs a URL with "
+            "https.",
             zero="empty: built from host and port",
         ),
     ] = ""
@@ -54,7 +55,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="seconds",
             ge=1,
             le=3_600,
-            advanced="ClickHouse is slow, and inserts or reads that time out would finish later",
+            advanced="ClickHouse is slow, and inserts or reads would succeed if they had more time",
         ),
     ] = 30.0
     clickhouse_memory_bytes: Annotated[
@@ -83,7 +84,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="connections",
             ge=2,
             le=1_000,
-            advanced="control serves many concurrent requests on PostgreSQL, or PostgreSQL allows fewer",
+            advanced="control serves many concurrent requests on PostgreSQL, or PostgreSQL permits fewer connections",
         ),
     ] = 5
     database_timeout_s: Annotated[

@@ -99,14 +99,24 @@ class ApprovalRequest(msgspec.Struct, frozen=True, rename="camel"):
     target_id: TargetId
     status: Status
     min_approvers: Annotated[int, Meta(ge=1)]
-    policy_id: Annotated[str | None, Meta(description="Null if a built-in rule or the fallback applied.")]
+    policy_id: Annotated[
+        str | None,
+        Meta(
+            description="The policy that applied. Null if a built-in rule applied, or if no rule matched the action, "
+            "so that the fallback applied."
+        ),
+    ]
     decider_principal_id: Annotated[str | None, Meta(description="The principal whose vote decided the request.")]
     decided_at: Timestamp | None
     reason: Annotated[str | None, Meta(description="The reason that the decider gave.")]
     expires_at: Timestamp
     created_at: Timestamp
     payload: Annotated[
-        Any, Meta(description="`summary`, `projectTag`, and the rule that applied: `policySource`, `policyReason`.")
+        Any,
+        Meta(
+            description="`summary`, `projectTag`, `policySource` and `policyReason`. The last two describe the rule "
+            "that applied."
+        ),
     ]
 
 
