@@ -45,8 +45,8 @@ SecretInput = Annotated[str, Meta(min_length=1, max_length=128)]
 InCookie = Annotated[
     bool,
     Meta(
-        description="Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is "
-        "only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`."
+        description="Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send "
+        "the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`."
     ),
 ]
 

@@ -37,7 +37,8 @@ Rate = Annotated[
     Meta(
         ge=0,
         le=MAX_KEY_RATE,
-        description="Requests per second: 1 to the configured default. The current rate of the key is also accepted.",
+        description="Requests per second: at least 1, and at most the configured default. The current rate of the key "
+        "is also accepted.",
     ),
 ]
 
@@ -72,13 +73,17 @@ class ProjectKey(msgspec.Struct, frozen=True, rename="camel"):
     rate: Annotated[
         int | None,
         Meta(
-            description="Requests per second. `null`: the configured default. 0: unlimited, which only the operator "
-            "can set."
+            description="Requests per second. `null`: the configured default. 0: unlimited. Only the operator can set "
+            "0."
         ),
     ]
     created_at: Timestamp
     revoked_at: Annotated[
-        Timestamp | None, Meta(description="The key works until this time, which may be in the future.")
+        Timestamp | None,
+        Meta(
+            description="When the key stops working. After a rotation, this time may be in the future. Null: the key "
+            "is not revoked."
+        ),
     ]
 
 

@@ -36,8 +36,9 @@ LIFETIME: Final = timedelta(minutes=30)
 
 PATH: Final = "/auth/email/verification"
 _TAKEN: Final = (
-    "Another account has verified this e-mail address. To use that account in this organization, ask an administrator "
-    "to remove this account and to invite the address again. Then accept with existingAccount."
+    "Another account has verified this e-mail address. To use the verified account in this organization, ask an "
+    "administrator to remove the account of this session from the organization and to invite the address again. Then "
+    "accept the invitation with existingAccount."
 )
 
 
@@ -145,8 +146,8 @@ async def _verify(transaction: SessionTransaction, secret: str, hashed: str) -> 
 async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, org_slug: str) -> None:
     """Mail a secret that verifies the address of an account. Raises Conflict, ServiceUnavailable."""
     lines = [
-        f"A user who is logged in to the organization {org_slug} at {mailer.base_url}",
-        "with this e-mail address asked to verify the address. If it was you, use this token there:",
+        f"An account in the organization {org_slug} at {mailer.base_url}",
+        "has this e-mail address. The user of the account asked to verify the address. If it was you, use this token:",
         "",
         f"    {secret}",
         "",
@@ -154,7 +155,7 @@ async def _mail(mailer: AccountMailer, email: str, secret: str, now: datetime, o
         "",
         f"The token can be used once, until {minute(now + LIFETIME)}, and only by the account that asked for it.",
         "If it was not you, ignore this mail and do not pass on the token: another person has created an account",
-        "with your address. Without the token, the account cannot leave that organization.",
+        "with your address. Without the token, this account cannot be used in any other organization.",
     ]
     await mailer.send("verification", email, "Verify your e-mail address", lines, now, new_id("emv"))
 
@@ -163,7 +164,7 @@ def _how_to_verify(mailer: AccountMailer, secret: str, org_slug: str) -> list[st
     if (link := mailer.pages.verification(org_slug, secret)) is not None:
         return ["or open", "", f"    {link}"]
     return [
-        "With the access token of your session, and the new password of the account:",
+        "Insert the access token of your session and a new password for the account into this command:",
         "",
         "    curl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' \\",
         f"      {mailer.base_url}/auth/email/verification/confirm \\",

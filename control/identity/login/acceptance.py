@@ -31,8 +31,8 @@ from proto.identity import PrincipalKind, Role
 _INVALID_INVITATION: Final = "The invitation is not valid."
 # The message is the same whether such an account exists or not.
 _NO_SUCH_ACCOUNT: Final = (
-    "No account that has verified the invited address has this password and second factor. An account of another "
-    "organization has to verify its address first."
+    "This password and second factor do not belong to an account that has verified the invited address. An account of "
+    "another organization has to verify its address first."
 )
 
 
@@ -52,8 +52,8 @@ class Acceptance(SessionRequest, frozen=True, forbid_unknown_fields=True, rename
     existing_account: Annotated[
         bool,
         Meta(
-            description="Whether to join with the account that has verified the address. If the invitation was "
-            "mailed and there is such an account, it always joins."
+            description="Whether the account that has verified the address becomes the member, instead of a new "
+            "account. After a mailed invitation, the verified account becomes the member in any case, if there is one."
         ),
     ] = False
 

@@ -219,9 +219,9 @@ class LoginLink(Handlers):
 
     async def _send(self, address: str, secret: str) -> None:
         link = self.mailer.pages.login_link(secret)
-        how = ["open this link in the same browser:", "", f"    {link}"]
+        how = ["open this link in the browser in which you tried to log in:", "", f"    {link}"]
         if link is None:
-            how = ["send this with the e-mail address and the password, as `linkSecret`:", "", f"    {secret}"]
+            how = ["log in again with the e-mail address, the password and this `linkSecret`:", "", f"    {secret}"]
         lines = [
             f"A login to {self.mailer.base_url} with this e-mail address was attempted.",
             "Many wrong passwords were entered for this e-mail address from other places.",

@@ -44,13 +44,13 @@ class LoginAttempt(SessionRequest, frozen=True, forbid_unknown_fields=True, rena
     email: Email
     org_slug: Slug | None = None
     challenge: Annotated[
-        SecretInput | None, Meta(description="The challenge in the 429 of an earlier attempt, solved by `proof`.")
+        SecretInput | None, Meta(description="The challenge that the 429 of an earlier attempt contained.")
     ] = None
     proof: Annotated[
         Annotated[str, Meta(max_length=MAX_PROOF_LENGTH)] | None,
         Meta(
-            description="The solution. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero "
-            "bits."
+            description="The solution of `challenge`. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin "
+            "with `bits` zero bits."
         ),
     ] = None
     link_secret: Annotated[

@@ -58,8 +58,8 @@ class NewInvitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     send_mail: Annotated[
         bool,
         Meta(
-            description="Whether to mail the secret to the address, so that accepting the invitation verifies the "
-            "address. Otherwise the response has the secret."
+            description="Whether to mail the secret to the address. Accepting a mailed invitation verifies the "
+            "address. If the secret is not mailed, the response has it."
         ),
     ] = False
 
@@ -73,7 +73,7 @@ class Invitation(msgspec.Struct, frozen=True, rename="camel"):
     state: InvitationState
     mailed: Annotated[
         bool,
-        Meta(description="Whether the secret was mailed, so that accepting the invitation verifies the address."),
+        Meta(description="Whether the secret was mailed. Accepting a mailed invitation verifies the address."),
     ]
     invited_by_principal_id: str
     created_at: Timestamp
@@ -219,7 +219,10 @@ async def _require_invitable(connection: AsyncConnection, caller: AuthorizationC
             "The organization's directory has deactivated the user with this address. Activate the user there."
         )
     if await session_store.requires_sso(connection, caller.org_id):
-        raise Conflict(f"{session_store.SSO_REQUIRED} Users join by logging in, and invitations cannot be accepted.")
+        raise Conflict(
+            f"{session_store.SSO_REQUIRED} Users join when they log in through the identity provider. "
+            "Invitations cannot be accepted."
+        )
 
 
 async def require_no_member(connection: AsyncConnection, org_id: str, email: str) -> None:
@@ -251,9 +254,9 @@ def _how_to_accept(mailer: AccountMailer, secret: str) -> list[str]:
     if (link := mailer.pages.invitation(secret)) is not None:
         return ["Accept the invitation at", "", f"    {link}"]
     return [
-        "Accept the invitation with this command. A new account gets the name and the password (at least 12",
-        "characters) in the command. If you have verified this address before, use the password of that",
-        'account, and add the second factor of the account as "totp" if it has one.',
+        "Accept the invitation with the command below. If no account has verified this address before, the",
+        "command creates an account: choose its name and its password (at least 12 characters). If one of your",
+        'accounts has verified this address, use its password, and add its second factor as "totp" if it has one.',
         "",
         f"    curl -H 'Content-Type: application/json' {mailer.base_url}/auth/invitations/accept -d '{{",
         f'      "inviteToken": "{secret}",',

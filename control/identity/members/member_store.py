@@ -300,7 +300,7 @@ async def _require_other_administrators(
         and await session_store.requires_sso(connection, org_id)
         and await session_store.find_break_glass(connection, org_id, besides=member.id) is None
     ):
-        raise Conflict("While single sign-on is enforced, an owner with a password must stay.")
+        raise Conflict("While single sign-on is enforced, at least one owner with a password must remain.")
     if not await has_other_administrators(connection, org_id, member, stays_admin=stays_admin):
         what = "owner" if member.role is Role.OWNER else "administrator"
         raise Conflict(f"The last {what} cannot be removed or demoted.")

@@ -124,10 +124,11 @@ Filters compare `id`, `externalId`, `userName`, `displayName`, `name.familyName`
             "createScimUser",
             """Create a user.
 
-If the user is active, the member with the user's address becomes the user. Without such a member, the user gets a
-new account, which logs in by single sign-on. The user's address is the primary address in `emails`, otherwise the
-first address in `emails`, otherwise `userName`. A user without an address has no account. The user's groups decide the
-role. 409 `uniqueness` for a `userName` or an address that another user has.
+If the user is active and a member of the organization has the user's address, the directory manages this member from
+now on. If there is no such member, an active user gets a new account, which logs in by single sign-on. The user's
+address is the primary address in `emails`, otherwise the first address in `emails`, otherwise `userName`. A user
+without an address has no account. The user's groups decide the role. 409 `uniqueness` if another user has the same
+`userName` or address.
 """,
             "The user.",
             status=201,
@@ -229,8 +230,8 @@ single-valued attributes. If groups have many members, a page has fewer groups t
             "createScimGroup",
             """Create a group.
 
-`roleMapping` of the SSO connection gives the members of the group a role, by the `displayName` or the `externalId`
-of the group. Members must be users: a group in a group is answered with 400.
+`roleMapping` of the SSO connection maps the `displayName` or the `externalId` of the group to a role, which the
+members of the group get. Members must be users: a group in a group is answered with 400.
 """,
             "The group.",
             status=201,
@@ -272,7 +273,7 @@ of the group. Members must be users: a group in a group is answered with 400.
             "changeScimGroup",
             """Change a group (RFC 7644 3.5.2).
 
-Members who are added or removed get the role of their groups within this request.
+The roles of added and removed members follow from their groups, and are changed before the response.
 """,
             "The group.",
             parameters=(ID, IF_MATCH, *PROJECTION_PARAMETERS),

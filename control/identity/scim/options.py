@@ -147,8 +147,8 @@ class ScimSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     successor_principal_id: Annotated[
         str | None,
         Meta(
-            description="The member who gets the agents and services of users whom the directory removes. Null: they "
-            "are retired. They are also retired if this member cannot own them."
+            description="The member who gets the agents and services of users whom the directory removes. If this is "
+            "null, or if this member cannot own the agents and services, the agents and services are retired."
         ),
     ]
 

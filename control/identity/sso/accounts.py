@@ -129,7 +129,9 @@ async def admit(connection: AsyncConnection, stored: StoredConnection, user: Use
     member = await member_store.find_member(connection, stored.org_id, user.id)
     if member is not None and member.role is Role.OWNER and not stored.confirmed_by_owner:
         raise LoginRefused(
-            "not_confirmed", "An owner has to confirm provider and certificates, by a PUT of the connection."
+            "not_confirmed",
+            "Before an owner can log in through this connection, an owner has to confirm its provider and certificates "
+            "with a PUT of the connection.",
         )
     if member is None:
         await organization_store.add_membership(connection, stored.org_id, user.id, role)
@@ -189,9 +191,12 @@ async def _require_directorys(connection: AsyncConnection, org_id: str, principa
     """
     member = await member_store.find_member(connection, org_id, principal_id)
     if member is not None and member.role is Role.OWNER:
-        raise LoginRefused("account_exists", "The user has become an owner, and has to link the account.")
+        raise LoginRefused("account_exists", "The user is now an owner, and has to link the account to the provider.")
     if await member_store.is_elsewhere(connection, org_id, principal_id):
-        raise LoginRefused("account_exists", "The user has joined other organizations, and has to link the account.")
+        raise LoginRefused(
+            "account_exists",
+            "The user has joined other organizations, and has to link the account to the provider.",
+        )
     return await user_store.get_user(connection, principal_id)
 
 
@@ -212,7 +217,8 @@ async def require_linkable(
     if not verified:
         raise LoginRefused(
             "account_exists",
-            f"The provider does not confirm that it has verified the address {profile.email} of a member.",
+            f"A member has the address {profile.email}, but the provider does not confirm that it has verified the "
+            "address.",
         )
 
 

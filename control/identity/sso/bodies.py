@@ -54,7 +54,7 @@ class ConnectionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         RoleMapping | UnsetType | None,
         Meta(
             description="Role by group, applied at every login. The highest role counts, or `defaultRole` if no group "
-            "matches. Null: `defaultRole`, for new members only."
+            "matches. Null: new members get `defaultRole`, and other members keep their role."
         ),
     ] = UNSET
     idp_entity_id: Annotated[str, Meta(min_length=1, max_length=MAX_ENTITY_ID_LENGTH)] | UnsetType | None = UNSET

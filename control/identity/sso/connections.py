@@ -179,7 +179,7 @@ class Connections(Handlers):
         if not given or given.issubset(store.certificates_of(self.secret_box, before)):
             return before.confirmed_by_owner
         if await identities.links_owner(connection, before.id):
-            raise Forbidden("Only owners can add a certificate to a connection that an owner logs in through.")
+            raise Forbidden("Only owners can add a certificate to a connection through which an owner logs in.")
         return False
 
     def _changed(self, before: StoredConnection, checked: CheckedChange) -> StoredConnection:

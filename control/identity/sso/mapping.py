@@ -96,7 +96,7 @@ def read_profile(
     email = next(iter(_texts(_find(protocol, mapping, "email", claims))), named_email)
     if not email:
         raise LoginRefused(
-            "email_missing", "The provider gives no address. Map `email` to the claim that has the address."
+            "email_missing", "The provider gives no e-mail address. Map `email` to the claim that has it."
         )
     if len(email) > MAX_EMAIL_LENGTH or _EMAIL.fullmatch(email) is None:
         raise LoginRefused("email_invalid", f"Not an e-mail address: {email!r}.")

@@ -135,7 +135,10 @@ class ProviderResponses(Handlers):
     ) -> web.StreamResponse:
         state, stored = posted.relay_state or "", sso.connection
         if not browser.is_secret(state):
-            raise LoginRefused("state_missing", "The response has no RelayState of Sluice, so it answers no request.")
+            raise LoginRefused(
+                "state_missing",
+                "The response has no RelayState of Sluice, so it does not belong to a login that Sluice has begun.",
+            )
         async with self.context.database.read() as connection:  # a later transaction uses login and assertion together
             login = await _find_login(connection, request, stored, state)
         assertion = await self._verify_assertion(sso, login, posted.saml_response)
@@ -288,7 +291,9 @@ class ProviderResponses(Handlers):
             return id_token.claims
         more = await fetch_userinfo(self.egress, metadata, response.access_token, account=stored.org_id)
         if more.get("sub") != id_token.subject:  # OpenID Connect core 5.3.2: then it must not be used
-            raise LoginRefused("userinfo_subject_mismatch", "Userinfo is about another subject.")
+            raise LoginRefused(
+                "userinfo_subject_mismatch", "The userinfo endpoint returned another subject than the ID token."
+            )
         return mapping.merge_claims(id_token.claims, more)
 
 

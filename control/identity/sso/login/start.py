@@ -48,15 +48,15 @@ RELAY_STATE: Final = Parameter(
     "relayState",
     "query",
     Annotated[str, Meta(max_length=MAX_RELAY_STATE_LENGTH)],
-    "A path of this origin. It is returned at the end of the login, as browsers resolve it (URL Standard).",
+    "A path of this origin. The response at the end of the login has this path, as browsers resolve it (URL Standard).",
     example="/orgs/acme/explore",
 )
 LINK: Final = Parameter(
     "link",
     "query",
     Literal["true"],
-    "Links the provider's user to the account whose session has asked for the link (`POST /auth/sso/links`) in this "
-    "browser.",
+    "Whether the login links the provider's user to an account. The session of this account must have asked for the "
+    "link in this browser (`POST /auth/sso/links`).",
 )
 
 
