@@ -144,7 +144,7 @@ class ExploreHandlers(Endpoints):
         "/spans/heatmap",
         heatmap.HeatmapRequest,
         heatmap.SpanHeatmap,
-        "`rowsPerOctave` is the number of rows from a value to twice that value.",
+        "`rowsPerOctave` is the number of rows between a value and twice this value, such as 100 ms and 200 ms.",
         {
             "field": "durationMs",
             "filters": [{"key": "serviceName", "op": "eq", "value": "shop"}],

@@ -60,7 +60,7 @@ FROM: Final = Parameter(
     "query",
     TimestampText,
     "Start of the window, inclusive: RFC 3339, Unix time in seconds to nanoseconds, `now`, or `now-15m` (ms, s, m, "
-    f"h, d, w). At most {MAX_HOURS} hours before `to`; by default `hours` before it.",
+    f"h, d, w). At most {MAX_HOURS} hours before `to`; by default `hours` before `to`.",
 )
 TO: Final = Parameter(
     "to",
@@ -72,8 +72,9 @@ HOURS: Final = Parameter(
     "hours",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_HOURS)],
-    f"Length of the window. The window begins at `from`, or if only `to` is given, ends at `to`. If both are given, it "
-    f"must be the time between them. If neither is given, the window ends now, and the default is {DEFAULT_HOURS}.",
+    "Length of the window. With `from`, the window begins at `from`. With only `to`, the window ends at `to`. With "
+    "both, `hours` must be the time between them. With neither, the window ends now, and the default is "
+    f"{DEFAULT_HOURS}.",
     example=3,
 )
 TIME: Final = (FROM, TO, HOURS)

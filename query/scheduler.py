@@ -225,7 +225,7 @@ class QueryScheduler:
     def _check_join_limit(self, execution: Execution) -> None:
         if execution.requests > self._max_waiting:
             self._metrics.record_refusal(metrics.QUEUE_FULL)
-            raise QueueFull(f"The queue is full: {self._max_waiting} identical requests are waiting. Retry later.")
+            raise QueueFull(f"The queue is full: {self._max_waiting} requests like this one are waiting. Retry later.")
 
     def _find_execution(self, requester: Requester, key: QueryKey) -> Execution | None:
         """Return the execution in progress, or a new one that sends a cached result; None if there is neither."""

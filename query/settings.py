@@ -121,7 +121,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "How long a response is reused. A response is reused only if its window ended at least 60 s before the "
-            "read. Data that arrive late may appear later by this time.",
+            "read. A reused response does not have data that arrived after the read.",
             unit="seconds",
             zero="no response is reused",
             ge=0,
@@ -226,7 +226,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cors_origins: Annotated[
         tuple[str, ...],
         setting(
-            "Origins whose browser pages may query, as https://host or http://host:port, comma-separated, or *.",
+            "Origins of web pages that may send queries from a browser, as https://host or http://host:port, "
+            "comma-separated, or *.",
             zero="empty: no cross-origin requests",
         ),
     ] = ()

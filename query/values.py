@@ -173,11 +173,16 @@ class Range(msgspec.Struct):
     to: Timestamp
 
 
-_TYPED: Final = 'each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`.'
-Attributes = Annotated[dict[str, object], msgspec.Meta(description=f"By key; {_TYPED}")]
+_TYPED: Final = (
+    'Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`.'
+)
+Attributes = Annotated[dict[str, object], msgspec.Meta(description=f"Values by key. {_TYPED}")]
 MergedAttributes = Annotated[
     dict[str, object],
-    msgspec.Meta(description=f"The item's attributes by key, then `resource.<key>` and `scope.<key>`; {_TYPED}"),
+    msgspec.Meta(
+        description="The item's own attributes by key, then the attributes of its resource as `resource.<key>` and of "
+        f"its scope as `scope.<key>`. {_TYPED}"
+    ),
 ]
 RawAttributes = Annotated[
     msgspec.Raw, raw_json("Values by key. Each value has its original type.", type="object", additionalProperties=True)

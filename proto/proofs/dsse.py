@@ -174,7 +174,7 @@ def load_private_key(pem: bytes, password: bytes | None = None) -> PrivateKey:
 def _supported_public(key: object) -> PublicKey:
     if isinstance(key, Ed25519PublicKey):
         if _is_weak(key):
-            raise InvalidKey("Is a weak key: signatures that it verifies can be made without the private key.")
+            raise InvalidKey("Is a weak key: it accepts signatures that were made without the private key.")
         return key
     if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
         return key

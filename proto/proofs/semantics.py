@@ -129,7 +129,7 @@ def repeated_claim_ids(bundle: ProofBundle) -> list[int]:
 def _check_verdict(bundle: ProofBundle) -> _Found:
     is_void = bundle.tier is ProofTier.VOID
     if is_void != (bundle.verdict is ProofVerdict.VOID):
-        yield _error("verdict", "The tier VOID and the verdict VOID require each other.", "contradiction")
+        yield _error("verdict", "If the tier or the verdict is VOID, both must be VOID.", "contradiction")
     if bundle.billable and (bundle.verdict is not ProofVerdict.PASSED or bundle.tier not in _BILLABLE_TIERS):
         yield _error("billable", "Only a bundle that PASSED in tier A, B or C is billable.", "contradiction")
     if bundle.verdict is not ProofVerdict.PASSED:

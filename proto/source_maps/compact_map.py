@@ -52,7 +52,7 @@ def _fields(segment: str) -> tuple[int, ...]:
         fields.append(-(value >> 1) if value & 1 else value >> 1)
         value = shift = 0
     if shift or len(fields) not in _LENGTHS:
-        raise InvalidSourceMap("The source map has a segment whose count of numbers is not 1, 4 or 5.")
+        raise InvalidSourceMap("The source map has a segment that does not have 1, 4 or 5 numbers.")
     return tuple(fields)
 
 

@@ -183,7 +183,9 @@ def _declared(functions: dict[str, list[int]]) -> dict[int, str]:
     declared: dict[int, str] = {}
     for name, numbers in functions.items():
         if len(numbers) % 2 or not 0 < len(name) <= MAX_TEXT:
-            raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} must map function names to lists of line, column pairs.")
+            raise InvalidSourceMap(
+                f"{FUNCTIONS_MEMBER} must map each function name to a list of numbers: a line, a column, and so on."
+            )
         declared.update({line << 32 | column: name for line, column in zip(*[iter(numbers)] * 2, strict=True)})
     if len(declared) > MAX_FUNCTIONS:
         raise InvalidSourceMap(f"{FUNCTIONS_MEMBER} has more than {MAX_FUNCTIONS} positions.")

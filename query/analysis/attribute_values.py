@@ -39,7 +39,11 @@ class AttributeValues(msgspec.Struct):
     key: str
     data: list[ValueCount]
     complete: Annotated[
-        bool, Meta(description="Whether all spans (or log records) of the window were read, and all values are listed.")
+        bool,
+        Meta(
+            description="Whether the list has all values of the window. False: some spans (or log records) were not "
+            "read, or some values are not listed."
+        ),
     ]
     scanned: Count
     range: Range

@@ -225,7 +225,7 @@ def _build_plan(request: CompareRequest, now_ns: int, issues: Issues) -> Compare
     spike_side = _filters(request.spike.filters, _SPIKE_FILTERS_PATH, now_ns, issues)
     baseline_side = _filters(request.baseline.filters, _BASELINE_FILTERS_PATH, now_ns, issues)
     if spike is not None and spike == baseline and set(spike_side.conditions) == set(baseline_side.conditions):
-        issues.add("body.baseline", "Must differ from the spike, by its window or by its filters.", "equal")
+        issues.add("body.baseline", "Must have another window or other filters than the spike.", "equal")
     keys = tuple(dict.fromkeys(request.keys or ()))
     for n, key in enumerate(request.keys or ()):
         check_key(key, f"body.keys[{n}]", issues)
@@ -323,13 +323,14 @@ def _finding(pair: PairCounts, pair_score: Score) -> Finding:
 
 def _disclaimer(plan: ComparePlan, sizes: CohortSizes, tested: ComparedPairs) -> str:
     """States what was compared, at what rate, and what the comparison cannot show."""
-    filters = _that_match(plan.filters)
-    of_spike = _that_match(plan.spike_side.filters, " of the spike")
-    of_baseline = _that_match(plan.baseline_side.filters, " of the baseline")
+    filters = f" All these spans match {_count_filters(plan.filters)}." if plan.filters else ""
+    of_spike = _that_match(plan.spike_side.filters, "spike")
+    of_baseline = _that_match(plan.baseline_side.filters, "baseline")
     compared = (
-        f"Shares of {sizes.spike} spans from {_format_window(plan.spike)} (spike){of_spike} are compared with shares "
-        f"of {sizes.baseline} spans from {_format_window(plan.baseline)} (baseline){of_baseline}{filters}. Shares do "
-        f"not show whether the number of spans changed."
+        f"The spike has {sizes.spike} spans from {_format_window(plan.spike)}{of_spike}. The baseline has "
+        f"{sizes.baseline} spans from {_format_window(plan.baseline)}{of_baseline}.{filters} For each pair of a key "
+        f"and a value, its share of the spike is compared with its share of the baseline. Shares do not show whether "
+        f"the number of spans changed."
     )
     sentences = [compared]
     if plan.baseline.intersect(plan.spike) is not None:
@@ -357,15 +358,19 @@ def _disclaimer(plan: ComparePlan, sizes: CohortSizes, tested: ComparedPairs) ->
     return " ".join((*sentences, "A difference is an association, not a cause."))
 
 
-def _that_match(filters: Sequence[Filter], of: str = "") -> str:
-    return f" that match {len(filters)} filter{'s' * (len(filters) != 1)}{of}" if filters else ""
+def _that_match(filters: Sequence[Filter], side: str) -> str:
+    return f" that match {_count_filters(filters)} of the {side}" if filters else ""
+
+
+def _count_filters(filters: Sequence[Filter]) -> str:
+    return f"{len(filters)} filter{'s' * (len(filters) != 1)}"
 
 
 def _omitted_keys_sentence(identifiers: list[str]) -> str:
     names = ", ".join(identifiers[:_MAX_NAMED_IDENTIFIERS]) + ", ..." * (len(identifiers) > _MAX_NAMED_IDENTIFIERS)
     count = len(identifiers)
     verb = "key was" if count == 1 else "keys were"
-    return f"{count} {verb} omitted, because nearly every span has a different value: {names}."
+    return f"{count} {verb} omitted ({names}), because nearly every span has a different value."
 
 
 def _format_window(window: Window) -> str:

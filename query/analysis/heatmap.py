@@ -61,7 +61,7 @@ class HeatmapRequest(msgspec.Struct, forbid_unknown_fields=True, rename="camel")
     rows_per_octave: Annotated[int, Meta(ge=1, le=MAX_ROWS_PER_OCTAVE)] | None = None
 
 
-Edge = Annotated[msgspec.Raw, raw_json("A number, in the unit that filters on this field use.", type="number")]
+Edge = Annotated[msgspec.Raw, raw_json("A number in the field's unit: milliseconds for `durationMs`.", type="number")]
 
 
 class HeatmapRow(msgspec.Struct):

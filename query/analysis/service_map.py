@@ -65,8 +65,8 @@ class ServiceMap(msgspec.Struct, rename="camel"):
         int,
         Meta(
             ge=1,
-            description="One trace in this many was counted, with all its spans. 1: all traces were counted, and "
-            "every number is exact.",
+            description="1: all traces were counted, and every number is exact. N: only one in N traces was counted, "
+            "with all its spans.",
         ),
     ]
     nodes: list[ServiceNode]

@@ -56,7 +56,7 @@ SURROUNDING_LOGS: Final = Parameter(
     "logs",
     "query",
     Annotated[int, Meta(ge=1, le=MAX_LOGS)],
-    "Maximum number of log records before, and after, the occurrence.",
+    "Maximum number of log records before the occurrence, and maximum number after it.",
     default=DEFAULT_LOGS,
 )
 _ERROR: Final = "/errors/{fingerprint}"

@@ -202,13 +202,17 @@ class LogContext(msgspec.Struct, rename="camel"):
     of: Annotated[
         str,
         msgspec.Meta(
-            description="`trace`: the log records of its trace. `service`: if its trace has none, the log records of "
-            "its service and environment within an hour.",
+            description="`trace`: the log records of the occurrence's trace. `service`: the occurrence has no trace "
+            "with log records, so these are the log records of its service and environment within an hour.",
             extra_json_schema={"enum": ["trace", "service"]},
         ),
     ]
     before: Annotated[
-        LogPart, msgspec.Meta(description="Records up to the time of the occurrence, including its own record.")
+        LogPart,
+        msgspec.Meta(
+            description="Records up to the time of the occurrence. If the occurrence was recorded in a log record, "
+            "this record is one of them."
+        ),
     ]
     after: LogPart
 

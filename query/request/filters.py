@@ -130,7 +130,10 @@ FilterInputs = Annotated[list[WrittenFilter], msgspec.Meta(extra_json_schema={"m
 
 FiltersInBody = (
     FilterInputs
-    | Annotated[str, msgspec.Meta(max_length=MAX_TEXT, description="The text encoding, as in a query string.")]
+    | Annotated[
+        str,
+        msgspec.Meta(max_length=MAX_TEXT, description="All filters as one text, as in the query parameter `filters`."),
+    ]
 )
 
 
@@ -198,7 +201,7 @@ def _group(written: WrittenFilter, path: str, issues: Issues) -> list[_Input]:
     if written.any is not None:
         for name in ("key", "op", "value"):
             if getattr(written, name) is not None:
-                issues.add(f"{path}.{name}", "A group has only the field any.", "not_allowed")
+                issues.add(f"{path}.{name}", "A filter with the field any must have no other field.", "not_allowed")
         return [_Input(_member_path(path, n), each.key, each.op, each.value) for n, each in enumerate(written.any)]
     for name in ("key", "op"):
         if getattr(written, name) is None:
@@ -237,7 +240,10 @@ def condition(filter_: Filter, signal: TelemetryTable, now_ns: int, path: str, i
     elif filter_.op is Op.REGEX:
         predicate = RegexMatches(filter_.values[0])
         if not is_within_limit(filter_.values[0]):
-            message = f"Must have counted repetitions of at most {MAX_EXPANDED_SIZE} characters in total when expanded."
+            message = (
+                f"Must have at most {MAX_EXPANDED_SIZE} characters after all counted repetitions, such as a{{20}}, are "
+                "written out."
+            )
             issues.add(f"{path}.value", message, "too_expensive")
     else:
         predicate = equality(subject, filter_.values, now_ns, path, issues)

@@ -155,9 +155,9 @@ FAULTS: list[tuple[bytes, str]] = [
     (map_of(sections=[section(), section(sections=[])]), "`sections[1].map.sections` must be null, not a list."),
     (map_of(x_minified_functions={"t": ["1"]}), "`x_minified_functions[...][0]` must be an integer, not a string."),
     (map_of(mappings=""), "The source map has no mappings."),
-    (map_of(mappings="AAA"), "The source map has a segment whose count of numbers is not 1, 4 or 5."),
-    (map_of(mappings="AAAAAA"), "The source map has a segment whose count of numbers is not 1, 4 or 5."),
-    (map_of(mappings="g"), "The source map has a segment whose count of numbers is not 1, 4 or 5."),
+    (map_of(mappings="AAA"), "The source map has a segment that does not have 1, 4 or 5 numbers."),
+    (map_of(mappings="AAAAAA"), "The source map has a segment that does not have 1, 4 or 5 numbers."),
+    (map_of(mappings="g"), "The source map has a segment that does not have 1, 4 or 5 numbers."),
     (map_of(mappings="AAAA,!"), "The mappings of the source map are not base64 VLQ."),
     (map_of(mappings="AAAé"), "The mappings of the source map are not base64 VLQ."),
     (map_of(mappings="gggggggggA"), "The mappings of the source map are not base64 VLQ."),
@@ -170,11 +170,11 @@ FAULTS: list[tuple[bytes, str]] = [
     (map_of(mappings="AAAAA"), "`mappings` refers to a name that does not exist."),
     (
         map_of(x_minified_functions={"t": [1]}),
-        "x_minified_functions must map function names to lists of line, column pairs.",
+        "x_minified_functions must map each function name to a list of numbers: a line, a column, and so on.",
     ),
     (
         map_of(x_minified_functions={"": [1, 2]}),
-        "x_minified_functions must map function names to lists of line, column pairs.",
+        "x_minified_functions must map each function name to a list of numbers: a line, a column, and so on.",
     ),
 ]
 

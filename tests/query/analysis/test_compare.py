@@ -97,8 +97,9 @@ async def test_every_value_of_the_answer(explore: Explore, loader: Loader) -> No
     }
     spike, baseline = answer["spike"], answer["baseline"]
     assert disclaimer == (
-        f"Shares of 100 spans from {spike['from']} to {spike['to']} (spike) are compared with shares of 300 spans from "
-        f"{baseline['from']} to {baseline['to']} (baseline). Shares do not show whether the number of spans changed. "
+        f"The spike has 100 spans from {spike['from']} to {spike['to']}. The baseline has 300 spans from "
+        f"{baseline['from']} to {baseline['to']}. For each pair of a key and a value, its share of the spike is "
+        "compared with its share of the baseline. Shares do not show whether the number of spans changed. "
         "5 key-value pairs were tested. The list has the pairs with a significant difference (z > 4). "
         "Some of these differences may still be due to chance. A difference is an association, not a cause."
     )
@@ -121,7 +122,7 @@ async def test_filters_hold_for_both_windows(explore: Explore, loader: Loader) -
     answer = await compared(explore, filters=[{"key": "statusCode", "op": "eq", "value": "ERROR"}])
     assert (answer["spike"]["total"], answer["baseline"]["total"]) == (100, 100)
     assert answer["attributes"] == []
-    assert "that match 1 filter." in answer["disclaimer"]
+    assert "All these spans match 1 filter." in answer["disclaimer"]
 
 
 async def test_what_lies_in_both_windows_is_of_the_spike_alone(explore: Explore, loader: Loader) -> None:
@@ -179,7 +180,7 @@ async def test_identifiers_and_many_numbers_are_left_out_unless_they_are_named(
     await loader.spans(*spans(spike, RECENT), *spans(baseline, BEFORE))
     usual = await compared(explore)
     assert pairs(usual) == [("few", "7")]
-    assert "1 key was omitted, because nearly every span has a different value: id." in usual["disclaimer"]
+    assert "1 key was omitted (id), because nearly every span has a different value." in usual["disclaimer"]
     assert pairs(await compared(explore, keys=["id", "size"])) == [("size", "7"), ("id", "same")]
 
 
@@ -278,7 +279,7 @@ async def test_identifiers_of_a_large_spike_are_known_by_a_part_of_it(
     await loader.spans(*spans([{"id": f"b{n}", "k": "y"} for n in range(100)], BEFORE))
     answer = await compared(explore, minSpikeCount=1)
     assert pairs(answer) == [("k", "x")]
-    assert "1 key was omitted, because nearly every span has a different value: id." in answer["disclaimer"]
+    assert "1 key was omitted (id), because nearly every span has a different value." in answer["disclaimer"]
     assert answer["pairsConsidered"] == 6
 
 
