@@ -93,7 +93,7 @@ class BatchWriter:
                 # memory to note the batch, the rows are stored twice in any case, because the lane still finds the
                 # requests in the journal.)
                 self._log.exception(
-                    "the journal could not record a batch; the batch is stored, and after a crash perhaps a second time",
+                    "the journal could not record a batch; the batch is stored, after a crash perhaps a second time",
                     error=str(error),
                 )
             await self.store(batch, requests)
