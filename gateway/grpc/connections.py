@@ -32,7 +32,7 @@ class GrpcMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.calls = Counter(
             "sluice_grpc_calls",
-            "Exports and calls for metrics, by method and gRPC code.",
+            "Exports of traces, logs and (refused) metrics, by method and gRPC code.",
             ("method", "code"),
             registry=registry,
         )
