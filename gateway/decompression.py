@@ -135,8 +135,8 @@ def _require_member(encoding: str, body: bytes, offset: int) -> None:
     beginning = _BEGINNINGS.get(encoding)
     if beginning is not None and beginning.match(body[offset : offset + 4]) is None:
         left = len(body) - offset
-        rest = "1 byte after its end that is" if left == 1 else f"{left} bytes after its end that are"
-        raise BadRequest(f"The {encoding} body has {rest} not another {_MEMBERS[encoding]}.")
+        rest = "1 byte that is" if left == 1 else f"{left} bytes that are"
+        raise BadRequest(f"The {encoding} body is followed by {rest} not another {_MEMBERS[encoding]}.")
 
 
 def _too_large(limits: DecompressionLimits) -> PayloadTooLarge:

@@ -38,7 +38,9 @@ JSON: Final = CONTENT_TYPES["json"]
 PROTOBUF: Final = CONTENT_TYPES["protobuf"]
 INGESTION: Final = Tag("ingestion", "OTLP/HTTP ingestion of spans and log records, in protobuf or JSON.")
 
-_Reasons = Annotated[str, Meta(description="The reasons for the rejections and their counts, and warnings, as text.")]
+_Reasons = Annotated[
+    str, Meta(description="A text: each reason for rejections with the number of rejected items, then the warnings.")
+]
 _Encoded = Annotated[dict[str, Any], Meta(description="An OTLP export request in its JSON encoding.")]
 
 

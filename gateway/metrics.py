@@ -65,8 +65,11 @@ class Metrics:
             "increase is a bug.",
         )
         self.batches = counter("batches", "Batches, by outcome.", "outcome")
-        self.slow_items = counter("slow_items", "Items that took the slow lane.")
-        self.late_items = counter("late_items", "Items stored after their request was answered 503.")
+        self.slow_items = counter(
+            "slow_items",
+            "Items of requests that took the slow lane, the queue for old data and very many distinct keys.",
+        )
+        self.late_items = counter("late_items", "Items that were stored although their request had been answered 503.")
         self.insert_failures = counter("insert_failures", "Failed inserts, by table and error.", "table", "error")
         self.stored_items = counter("stored_items", "Accepted items stored in ClickHouse, by signal.", "signal")
         self.recovered_items = counter(
@@ -83,7 +86,7 @@ class Metrics:
         self.unanswered_items = gauge("unanswered_items", "Decoded items of requests without a response yet.")
         self.redecoded_differences = counter(
             "redecoded_differences",
-            "Differences between the number of items of a request when it was accepted and when it was decoded again.",
+            "Items that a request had more, or fewer, when it was decoded again than when it was accepted.",
         )
         self.overlooked_requests = counter(
             "overlooked_requests",
@@ -104,7 +107,9 @@ class Metrics:
             for metric in (self.received, self.stored_items, self.recovered_items, self.quarantined_items):
                 metric.labels(signal)
             self.lost_items.labels(signal, REFUSED)
-        self.lost_rows = counter("lost_rows", "Rows of acknowledged batches that were dropped, by table.", "table")
+        self.lost_rows = counter(
+            "lost_rows", "Rows that were dropped although their batch was acknowledged, by table.", "table"
+        )
         for table in TABLES:
             self.lost_rows.labels(table.name)
         self.insert_rows = Histogram(
@@ -131,7 +136,7 @@ class Metrics:
         )
         self.parts = Gauge(
             "sluice_gateway_parts",
-            "Active parts of the day with the most parts, by table.",
+            "Active parts of the day that has the most parts, by table.",
             ("table",),
             registry=registry,
         )

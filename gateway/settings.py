@@ -252,7 +252,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     linger_s: Annotated[
         float,
         setting(
-            "Mode store: how long a batch waits for more requests. After an idle period it waits less.",
+            "Mode store: how long a batch waits for more requests. After an idle period, a batch waits less.",
             unit="seconds",
             zero="every request is inserted immediately",
             ge=0,
@@ -263,7 +263,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_batches: Annotated[
         int,
         setting(
-            "Batches inserted concurrently.",
+            "Number of batches that are inserted at the same time.",
             unit="batches",
             ge=1,
             le=64,
@@ -369,7 +369,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_linger_s: Annotated[
         float,
         setting(
-            "How long a batch of the slow lane waits for more requests. In mode store, at most a quarter of "
+            "How long a batch of the slow lane waits for more requests. In mode store, it waits at most a quarter of "
             "SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
             zero="every request is inserted immediately",
@@ -381,7 +381,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_batches: Annotated[
         int,
         setting(
-            "Slow-lane batches inserted concurrently.",
+            "Number of batches of the slow lane that are inserted at the same time.",
             unit="batches",
             ge=1,
             le=64,
@@ -391,8 +391,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     recovery_batches: Annotated[
         int,
         setting(
-            "Unfinished batches of the previous process that are inserted concurrently after a start; each is held "
-            "in memory as a whole.",
+            "After a start: number of unfinished batches of the previous process that are inserted at the same time. "
+            "Each of these batches is held in memory as a whole.",
             unit="batches",
             ge=1,
             le=64,
@@ -457,9 +457,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_batch: Annotated[
         int,
         setting(
-            "Maximum number of attribute keys of a project and UTC day that one insert batch adds to the list "
-            "(SLUICE_GATEWAY_KEYS_PER_DAY). If a batch has more new keys, the keys that occur in the most spans are "
-            "added.",
+            "Maximum number of new attribute keys that one insert batch adds to the list of a project and UTC day (see "
+            "SLUICE_GATEWAY_KEYS_PER_DAY). If a batch has more new keys, only the keys that occur in the most spans "
+            "are added.",
             unit="keys",
             zero="no limit",
             ge=0,

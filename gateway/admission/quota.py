@@ -171,7 +171,7 @@ class Quota:
         if not account.is_looked_up:
             await self._look_up(account)
         if account.used >= project.monthly_items:
-            self._refuse(request, account, "It is used up until the next month begins.", close=True)
+            self._refuse(request, account, "It is used up. The next month has a new quota.", close=True)
 
     def reserve(self, request: ClientRequest, items: int) -> "Reservation":
         """A reservation to hold while the request is submitted; its items count if the request is accepted. Raises
@@ -182,7 +182,7 @@ class Quota:
         account.has_quota = project.monthly_items > 0
         left = project.monthly_items - account.used
         if account.has_quota and items > left:
-            self._refuse(request, account, f"{max(0, left)} items remain, fewer than the {items} of the request.")
+            self._refuse(request, account, f"{max(0, left)} items remain, but the request has {items} items.")
         return Reservation(account, items, self._clock)
 
     def _refuse(self, request: ClientRequest, account: Account, why: str, *, close: bool = False) -> None:

@@ -141,7 +141,7 @@ class RefusalCache:
     @property
     def _required_next_filter(self) -> PreParseFilter:
         if self._next_filter is None:
-            raise TypeError("no next filter, so no request is refused for overload")
+            raise TypeError("no filter follows the cache of refusals, so no request is refused for overload")
         return self._next_filter
 
     def _response_head(self, request: ClientRequest, error: ApiError) -> bytes:

@@ -74,7 +74,8 @@ class DeletedProjects:
             pass
         except (OSError, msgspec.MsgspecError) as error:
             log.warning(
-                "the list of deleted projects cannot be read; it is read from the database again", error=str(error)
+                "the file with the ids of deleted projects cannot be read; the ids are read from the database instead",
+                error=str(error),
             )
         return _Known(0, ())
 

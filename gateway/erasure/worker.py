@@ -49,7 +49,7 @@ OLD_PARTS: Final = (
     "The rows are deleted. Waiting until ClickHouse removes the files of replaced parts, which takes minutes."
 )
 RECENT: Final = (
-    "The rows are deleted. Waiting one minute for requests that gateways accepted before they had read the erasure."
+    "The rows are deleted. Waiting one minute: gateways may have accepted requests before they knew of the erasure."
 )
 
 
@@ -128,7 +128,9 @@ class ErasureWorker:
             await self._release(held, f"ClickHouse has failed {reason}; retrying.", UNAVAILABLE_RETRY_S)
         except Exception as error:  # noqa: BLE001 (whatever it is, the others continue)
             self._log.exception("a step of an erasure failed", erasure=held.erasure.id)
-            await self._release(held, f"{type(error).__name__}: see the log of the gateway.", UNAVAILABLE_RETRY_S)
+            await self._release(
+                held, f"A step failed ({type(error).__name__}). See the log of the gateway.", UNAVAILABLE_RETRY_S
+            )
         except asyncio.CancelledError:
             with contextlib.suppress(Exception):
                 await asyncio.shield(self._release(held, None, 0))

@@ -32,7 +32,7 @@ class GrpcMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.calls = Counter(
             "sluice_grpc_calls",
-            "Exports and calls for metrics, by method and gRPC code.",
+            "Exports of traces, logs and (refused) metrics, by method and gRPC code.",
             ("method", "code"),
             registry=registry,
         )
@@ -40,10 +40,10 @@ class GrpcMetrics:
         self.connections = Gauge("sluice_grpc_connections", "Open connections of OTLP/gRPC.", registry=registry)
         self.connections_closed = Counter(
             "sluice_grpc_connections_closed",
-            "Connections that the server closed, by reason: too many connections (limit: the new connection was "
-            "closed; idle: an idle connection was closed to make room), invalid or excessive frames (preface, "
-            "frame_size, frame_type, frame_order, header_block, streams, frame_rate), a client that sent too slowly "
-            "(slow) or did not read (unread), or no connection to gRPC's core (core).",
+            "Connections that the server closed, by reason. There were too many connections, and the new connection "
+            "(limit) or an idle connection (idle) was closed. Frames were invalid or too many (preface, frame_size, "
+            "frame_type, frame_order, header_block, streams, frame_rate). The client sent too slowly (slow) or did not "
+            "read (unread). gRPC's core did not accept the connection (core).",
             ("reason",),
             registry=registry,
         )
@@ -156,7 +156,7 @@ class Connections:
                 return self._core.connect(peer)
             except BlockingIOError:
                 await asyncio.sleep(CONNECT_RETRY_S)
-        raise TimeoutError("the core does not accept")
+        raise TimeoutError("gRPC's core does not accept the connection")
 
     async def close(self) -> None:
         """Close the remaining connections after the core has stopped."""

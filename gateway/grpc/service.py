@@ -101,7 +101,7 @@ class MessageReceiver:
             async with asyncio.timeout(self._timeout_s) as limit:
                 message = await self._read(context, memory, limit, held=0)
                 if message is None:
-                    raise BadRequest("The request has no message, or its client has cancelled it.")
+                    raise BadRequest("The request has no message, or the client has cancelled the request.")
                 memory.set(len(message))
                 if await self._read(context, memory, limit, held=len(message)) is not None:
                     raise BadRequest("The request has more than one message.")

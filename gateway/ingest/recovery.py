@@ -210,7 +210,7 @@ class Recovery:
         reinserted = await self._writer.reinsert(batch, good, table_days)
         if reinserted:
             self._log.error(
-                "missing rows were reinserted; `sluice repair` rebuilds the rows derived from them",
+                "missing rows were reinserted; run `sluice repair` to rebuild the rows derived from them",
                 table_days=sorted(reinserted),
             )
 

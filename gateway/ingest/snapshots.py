@@ -135,7 +135,9 @@ class IngestSnapshots:
             async with asyncio.timeout(DERIVED_TIMEOUT_S):
                 await self._flush_derived()
         except TimeoutError:
-            self._log.warning("a backup lacks derived rows that were not stored in time; `sluice repair` rebuilds them")
+            self._log.warning(
+                "a backup lacks derived rows that were not stored in time; after a restore, run `sluice repair`"
+            )
 
     async def _lock_quarantine(self) -> int:
         for attempt in count(1):

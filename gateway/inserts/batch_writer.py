@@ -92,7 +92,10 @@ class BatchWriter:
                 # before the disk recovers, the rows are stored twice, which is better than losing them. (If there is no
                 # memory to note the batch, the rows are stored twice in any case, because the lane still finds the
                 # requests in the journal.)
-                self._log.exception("storing a batch without a journal record", error=str(error))
+                self._log.exception(
+                    "the journal could not record a batch; the batch is stored, after a crash perhaps a second time",
+                    error=str(error),
+                )
             await self.store(batch, requests)
 
     async def store(self, batch: Batch, requests: Sequence[PendingRequest], *, retried: bool = False) -> None:

@@ -36,7 +36,7 @@ CONFIRM_S: Final = 3.0  # before rows count as lost: a replica may be behind
 MAX_FAILURES: Final = 10  # of one block
 UNKNOWN_RESULT_S: Final = 300.0  # after an attempt with an unknown result: its rows do not appear later than this
 MAX_REINSERTS: Final = 3  # tokens under which a lost block is reinserted
-PAST_DEADLINE: Final = "ClickHouse was not available before the deadline."
+PAST_DEADLINE: Final = "ClickHouse did not become available before the deadline."
 MEMORY_LIMIT_EXCEEDED: Final = 241  # error code of ClickHouse; a smaller block may fit
 # Error codes that ClickHouse sends before it writes or commits, so no row of the block is stored. Access rights,
 # read-only, quota, concurrent queries, memory, disk space, parts, fewer live replicas than the quorum.

@@ -187,7 +187,7 @@ class JournalCore:
         self.ledger.append(SkipRecord(((first, last),), "refused"))
         self._record_sealed(writer.segment)
         if not self._flush() and not is_truncated:
-            self._log.error("requests answered 503 may be stored after a crash", first=first, last=last)
+            self._log.error("requests that were answered 503 may be stored after a crash", first=first, last=last)
 
     def _abandon_deleted(self) -> None:
         """Write to a new segment if another program has deleted the open one."""

@@ -137,7 +137,7 @@ def _replay_ledger(directory_lock: DirectoryLock, context: JournalContext, heade
     if headers and not is_intact:
         context.metrics.damaged_frames.inc()
         context.log.error(
-            "the journal's ledger is missing: all requests in its segments are sent to ClickHouse again, so some may "
+            "the ledger of a journal is missing: all requests in the journal are sent to ClickHouse again, so some may "
             "be stored twice",
             journal=str(directory_lock.directory),
         )

@@ -148,7 +148,8 @@ def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
     messages = {
         RequestRejection.MALFORMED: "The body is not a valid OTLP protobuf message.",
         RequestRejection.TOO_DEEP: (
-            f"Values are nested more than {VALUE_DEPTH} levels deep, or unknown groups more than {GROUP_DEPTH} levels."
+            f"Values are nested more than {VALUE_DEPTH} levels deep, or unknown protobuf groups are nested more than "
+            f"{GROUP_DEPTH} levels deep."
         ),
         RequestRejection.TOO_MANY_ITEMS: (
             f"The request has more than {policy.max_items} spans or log records. Send smaller batches."
@@ -158,8 +159,8 @@ def decode_error(reason: RequestRejection, policy: Policy) -> DecodeError:
             "elements. Send smaller batches."
         ),
         RequestRejection.RESOURCES_TOO_LARGE: (
-            f"Resource and scope attributes, counted once per item, exceed {policy.max_repeated_bytes} bytes. Send "
-            "fewer items per request, or fewer resource attributes."
+            "The attributes of resources and scopes, which are stored with each item, exceed "
+            f"{policy.max_repeated_bytes} bytes in total. Send fewer items per request, or fewer resource attributes."
         ),
     }
     return DecodeError(reason, messages[reason])

@@ -26,7 +26,7 @@ _ITEMS: Final[Mapping[Signal, tuple[str, str]]] = {
 _WARNINGS: Final[Mapping[RequestWarning, str]] = {
     RequestWarning.SNAKE_CASE: "Members in snake_case were read; write lowerCamelCase",
     RequestWarning.ENUM_NAMES: "Names of enum values were read; write numbers",
-    RequestWarning.REPEATED_LIST: "A list was given twice and joined; write each member once",
+    RequestWarning.REPEATED_LIST: "A list was given twice, and the two lists were joined; write each member once",
     RequestWarning.REPEATED_MEMBER: (
         "A member was given twice and only its last value was read; write each member once"
     ),

@@ -120,7 +120,7 @@ class Wrong(NamedTuple):
     message: str = ""
 
 
-TAILED: Final = "The {} body has {} after its end that {} not another {}."
+TAILED: Final = "The {} body is followed by {} that {} not another {}."
 WRONG: Final = [
     *(
         Wrong(BODIES["/v1/traces"], {"Content-Type": media}, 415, "Content-Type must be")

@@ -249,7 +249,7 @@ class MissingSegments:
         try:
             self._corruption_store.note_missing(self._directory / names[0], tuple(missing), is_uncertain=not is_certain)
         except OSError as error:
-            self._log.error("missing journal segments cannot be noted in damaged/", error=str(error))
+            self._log.error("the note about missing journal segments cannot be written to damaged/", error=str(error))
         self._ledger.append(fmt.MissingRecord(tuple(missing)))
 
     def _take_back(self, present: Sequence[Range]) -> None:
@@ -264,7 +264,7 @@ class MissingSegments:
             try:
                 self._corruption_store.take_back(self._directory.name, returned)
             except OSError as error:
-                self._log.error("notes of missing journal segments cannot be updated", error=str(error))
+                self._log.error("the notes about missing journal segments cannot be updated", error=str(error))
 
     def _reports(self, missing: Sequence[Range]) -> Iterator[DamagedRequests]:
         """One report per segment; the number of items is known if the ledger has its record and nothing was stored."""

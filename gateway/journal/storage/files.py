@@ -265,7 +265,9 @@ class JournalMetrics:
         self.unfinished_bytes = gauge("unfinished_bytes", "Approximate bytes of requests that are not stored yet.")
         self.unfinished_bytes.set_function(lambda: sum(journal.unfinished_bytes for journal in self._journals))
         self.room_bytes = gauge(
-            "room_bytes", "Bytes that every project may still send, limited by its share, the quota and the disk."
+            "room_bytes",
+            "Bytes that the journal still accepts from any project. The project's share, the size of the journal and "
+            "the disk limit them.",
         )
         self.room_bytes.set_function(lambda: min((j.room_bytes for j in self._journals), default=math.inf))
         self.oldest_seconds = gauge("oldest_seconds", "Age of the oldest request that is not stored yet, in seconds.")
@@ -281,8 +283,8 @@ class JournalMetrics:
         self.lost_requests = counter("lost_requests", "Acknowledged requests that are damaged or missing on disk.")
         self.uncertain_requests = counter(
             "uncertain_requests",
-            "Requests that may be lost, because the journal has no record of them. The torn end of a journal counts "
-            "as one request.",
+            "Requests for which it is unknown whether they are lost. An unreadable end of a journal counts as one "
+            "request.",
         )
 
     def register(self, journal: MeasuredJournal) -> None:

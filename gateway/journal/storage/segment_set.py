@@ -26,12 +26,12 @@ from proto.otlp.policy import Policy
 
 ANY_LANE: Final = FRESH | SLOW
 OVERLAP: Final = (
-    "two segments of the journal have requests with the same sequences; these requests of the first segment are not "
-    "stored, and the file of the first segment is moved to damaged/ when its other requests are stored"
+    "two segments of the journal have requests with the same sequences; of the first segment, only the other requests "
+    "are stored, and then its file is moved to damaged/"
 )
 UNCERTAIN_END: Final = (
-    "the last bytes of the journal cannot be read; they are either a request that was not acknowledged, because the "
-    "process stopped while it was written, or an acknowledged request of the last second, which is lost"
+    "the last bytes of the journal cannot be read; if the process stopped while it wrote them, no acknowledged request "
+    "is lost; otherwise a request that was acknowledged in the last second is lost"
 )
 
 

@@ -47,7 +47,7 @@ async def test_a_stream_has_exactly_one_message(connect: Connect) -> None:
     client = await connect(RecordingStore())
     several_messages = "The request has more than one message."
     for messages, text in (
-        ((), "The request has no message, or its client has cancelled it."),
+        ((), "The request has no message, or the client has cancelled the request."),
         ((SPAN, SPAN), several_messages),
         ((SPAN, b""), several_messages),
     ):

@@ -125,10 +125,10 @@ async def test_a_used_up_quota_gets_the_rest_of_the_month(connect: Connect, chec
         await organization_store.set_quota(connection, organization.id, 2)
     client = await connect(RecordingStore())
     too_many = await client.call(TRACES, traces(*[span(1)] * 3))
-    assert "2 items remain, fewer than the 3 of the request." in too_many.message
+    assert "2 items remain, but the request has 3 items." in too_many.message
     assert (await client.call(TRACES, traces(span(1), span(2)))).code is StatusCode.OK
     used_up = await client.call(TRACES, SPAN)
-    assert "It is used up until the next month begins." in used_up.message
+    assert "It is used up. The next month has a new quota." in used_up.message
     for ended in (too_many, used_up):
         assert ended.code is StatusCode.RESOURCE_EXHAUSTED
         assert ended.retry_s is not None

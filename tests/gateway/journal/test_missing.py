@@ -236,7 +236,7 @@ def test_without_a_ledger_the_journal_does_not_know_whether_what_is_missing_is_s
     rig.start()
     assert segments(disk) == [1, 11]
     no_ledger = (
-        "the journal's ledger is missing: all requests in its segments are sent to ClickHouse again, so some may "
+        "the ledger of a journal is missing: all requests in the journal are sent to ClickHouse again, so some may "
     )
     assert [event for event, _ in said(rig)] == [f"{no_ledger}be stored twice", UNCERTAIN]
     assert (counted(rig), rig.take_damaged()) == ((0, 5), [])

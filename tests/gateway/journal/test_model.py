@@ -31,7 +31,7 @@ Where = int | Literal["offered", "gone"]  # a number: of a batch
 
 POLICIES: Final = [Policy(), Policy(max_items=7), Policy(sensitive_words=("one", "two"), exempt_keys=("a.one",))]
 PLACES: Final = [("spans", 20_000), ("spans", 20_001), ("logs", 20_000)]
-IN_DOUBT: Final = "requests answered 503 may be stored after a crash"
+IN_DOUBT: Final = "requests that were answered 503 may be stored after a crash"
 SIZES: Final = st.sampled_from([0, 1, 8, 100, 3000, 5000, 20_000])
 SEEDS: Final = st.integers(0, 2**16)
 

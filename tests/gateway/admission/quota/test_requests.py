@@ -70,7 +70,7 @@ async def test_a_request_that_does_not_fit_any_more_is_refused_as_a_whole(gatewa
     assert_refused(await gateway.post("/v1/traces", spans(4)), 10, 3, "")
     four = traces_json(*(span(n, start_ns=NOW_S * NANOS) for n in range(1, 5)))
     as_json = await gateway.post("/v1/traces", four, {"Content-Type": JSON}, project=1)
-    assert_refused(as_json, 10, 3, "3 items remain, fewer than the 4 of the request.")
+    assert_refused(as_json, 10, 3, "3 items remain, but the request has 4 items.")
     assert await gateway.statuses(spans(3)) == [200], "what fits is taken"
     assert gateway.metric("items_total", outcome="refused", reason="quota_exceeded") == 8
     assert gateway.metric("items_total", outcome="accepted") == 10
@@ -82,7 +82,10 @@ async def test_no_byte_of_a_body_is_read_once_it_is_used_up(gateway: Gateway, li
     assert (await gateway.post("/v1/logs", logs(log(time_ns=NOW_S * NANOS)))).status == 200
     for path in ("/v1/traces", "/v1/logs"):
         assert_refused(
-            await gateway.post(path, b"{}", {"Content-Type": JSON}), 1, 0, "It is used up until the next month begins."
+            await gateway.post(path, b"{}", {"Content-Type": JSON}),
+            1,
+            0,
+            "It is used up. The next month has a new quota.",
         )
     key = gateway.projects[1].key
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nX-Legacy-Auth: Legacy legacy_key={key}\r\nContent-Length: 5\r\n\r\n"
