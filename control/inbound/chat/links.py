@@ -43,7 +43,10 @@ class ChatLink(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     principal_id: str
     platform: ChatPlatform
-    team_id: Annotated[str | None, Meta(description="The workspace. `null` on platforms where users are global.")]
+    team_id: Annotated[
+        str | None,
+        Meta(description="The id of the workspace. `null` on platforms where a user is not bound to a workspace."),
+    ]
     user_id: str
     created_at: Timestamp
     last_used_at: Annotated[Timestamp | None, Meta(description="When the chat user last changed something.")]
