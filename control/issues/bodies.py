@@ -171,7 +171,8 @@ class IssueChange(CheckedBody, frozen=True):
     resolved_in_next_release: Annotated[
         bool,
         Meta(
-            description="The issue is fixed in the release after the project's latest one. Requires the status `resolved`."
+            description="The issue is fixed in the release after the project's latest release. Requires the status "
+            "`resolved`."
         ),
     ] = False
     ignored_until: (
