@@ -40,7 +40,7 @@ class SsoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
         ),
     ] = MfaTrust.ASSERTED
     personal_tokens: Annotated[
-        bool, Meta(description="Whether access tokens of users work while single sign-on is enforced.")
+        bool, Meta(description="Whether personal access tokens of users work while single sign-on is enforced.")
     ] = True
     break_glass_principal_id: Annotated[
         Annotated[str, Meta(max_length=32)] | None,

@@ -25,7 +25,7 @@ from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
-SESSION_ONLY: Final = "You need a session (POST /auth/login) to link a chat user, not an access token."
+SESSION_ONLY: Final = "To link a chat user, use the token of a session (POST /auth/login), not a personal access token."
 NO_CHATS: Final = "No chat platform is configured."
 
 
