@@ -27,9 +27,9 @@ class Plan:
         """Read `PLAN:ITEMS`. Raises ValueError."""
         name, _, items = text.rpartition(":")
         if _NAME.fullmatch(name) is None:
-            raise ValueError(f"{text!r} is not PLAN:ITEMS with a name of at most {MAX_PLAN_LENGTH} characters")
+            raise ValueError(f"{text!r} must be PLAN:ITEMS. PLAN is a name of at most {MAX_PLAN_LENGTH} characters")
         if _ITEMS.fullmatch(items) is None or int(items) > MAX_MONTHLY_ITEMS:
-            raise ValueError(f"{text!r} is not PLAN:ITEMS with items from 0 to {MAX_MONTHLY_ITEMS}")
+            raise ValueError(f"{text!r} must be PLAN:ITEMS. ITEMS is a number from 0 to {MAX_MONTHLY_ITEMS}")
         return cls(name, int(items))
 
     @property

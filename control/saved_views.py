@@ -63,9 +63,9 @@ ViewPath = Annotated[
     Meta(
         max_length=MAX_PATH_LENGTH,
         pattern=PATH_PATTERN,
-        description="Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a "
-        "query. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle "
-        "brackets or a fragment.",
+        description="Must be an address of the web page, such as `/ui/default/web/logs?from=now-1h`. It begins with "
+        "`/ui/`, and each further segment begins with a letter or digit. It must consist of visible ASCII characters, "
+        "and must not contain `//`, backslashes, quotes, angle brackets or a fragment.",
     ),
 ]
 

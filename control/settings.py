@@ -68,7 +68,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     issue_retention_days: Annotated[
         int,
         setting(
-            "How long an issue is kept after its last occurrence.",
+            "How long an issue is kept after its last occurrence or change.",
             unit="days",
             zero="kept forever",
             ge=0,
@@ -98,7 +98,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     egress_http: Annotated[
         bool,
         setting(
-            "Whether channels may also deliver over http://, which exposes messages to the network in between.",
+            "Whether channels may also deliver over http://. Every network on the way can then read the messages.",
             advanced="a receiver in your network has no TLS",
         ),
     ] = False
@@ -207,8 +207,9 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     plans: Annotated[
         tuple[str, ...],
         setting(
-            "Plans by price, comma-separated, as PRICE=PLAN:ITEMS. PRICE is the id or lookup key of the price, PLAN "
-            "the name of the plan, and ITEMS its items per month (0: no quota).",
+            "Plans of the prices that the payment processor reports, comma-separated, as PRICE=PLAN:ITEMS. PRICE is "
+            "the id or lookup key of the price, PLAN the name of the plan, and ITEMS the number of items per month (0:"
+            " no quota).",
             zero="empty: subscriptions change no quota",
         ),
     ] = ()

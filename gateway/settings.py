@@ -177,9 +177,10 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     large_origins_bytes: Annotated[
         int,
         setting(
-            "Maximum total size of the distinct large resources and scopes of a project, per process and UTC day of "
-            "its items. Of each resource or scope, only the bytes above 2 KiB count. When the maximum is reached, each "
-            "resource and scope is stored with at most 2 KiB. Attributes that do not fit are dropped and counted.",
+            "Maximum total size of the large resources and scopes of a project, per process and UTC day of its items. "
+            "Each distinct resource or scope of more than 2 KiB counts once, without its first 2 KiB. If a request "
+            "would exceed the maximum, its resources and scopes are shortened to 2 KiB each. Attributes that do not "
+            "fit are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -200,8 +201,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "A batch is inserted when its items are from this number of distinct UTC days. In mode store, a request "
-            "with items of more days gets 413.",
+            "Maximum number of UTC days in a batch. When the items of a batch are from so many days, no further "
+            "request is added. In mode store, a request with items of more days gets 413.",
             unit="days",
             ge=1,
             advanced="old data is imported, many days in one request",
@@ -210,8 +211,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_inflight_bytes: Annotated[
         int,
         setting(
-            "Memory for requests from their first byte to their response. The first request of a project may use all "
-            "free memory. A further request gets 503 if the project would then use more memory than remains free.",
+            "Memory for requests from their first byte to their response. A project without a request in this memory "
+            "may use all that is free. Otherwise a request gets 503 if its project would use more memory with this "
+            "request than would remain free.",
             unit="bytes",
             ge=1,
         ),
@@ -229,9 +231,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     target_delay_s: Annotated[
         float,
         setting(
-            "Target latency under overload. Concurrent requests are limited so that half of them are answered within "
-            "this time after their last byte. Further requests get 503. In mode store, the target is half of "
-            "SLUICE_GATEWAY_ACK_DEADLINE_S if that is longer.",
+            "Target latency under overload. Sluice limits the number of concurrent requests so that half of the "
+            "requests are answered within this time after their last byte. Further requests get 503. In mode store, "
+            "the target is at least half of SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
             zero="only memory limits concurrent requests",
             ge=0,
@@ -243,7 +245,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     batch_bytes: Annotated[
         int,
         setting(
-            "Size at which a batch is inserted.",
+            "Size of the decoded requests at which a batch is inserted.",
             unit="bytes",
             ge=1,
             advanced="ClickHouse has little memory, or inserts should be larger",
@@ -273,7 +275,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_dir: Annotated[
         str,
         setting(
-            "Directory of the journal (mode journal); use a reliable disk.",
+            "Directory of the journal (mode journal). Use a reliable disk.",
             shown_default="journal in the data directory",
         ),
     ] = ""
@@ -402,9 +404,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_slow_bytes: Annotated[
         int,
         setting(
-            "Memory for requests in the slow lane. The first request of a project may use all free memory. A further "
-            "request gets 503 (in mode journal: waits in the journal) if the project would then use more memory than "
-            "remains free.",
+            "Memory for requests in the slow lane. In mode store, projects share this memory as they share "
+            "SLUICE_GATEWAY_MAX_INFLIGHT_BYTES, and requests that do not fit get 503. In mode journal, requests that "
+            "do not fit wait in the journal.",
             unit="bytes",
             ge=1,
             advanced="mode `store`: imports are refused because this memory is used up",
@@ -424,7 +426,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_background_bytes: Annotated[
         int,
         setting(
-            "Memory for blocks of acknowledged batches (derived rows) that wait for a retry. Further blocks are lost.",
+            "Memory for blocks of derived rows (such as attribute keys, errors and outcomes) whose batch is "
+            "acknowledged but whose insert failed. These blocks wait for a retry. Blocks that do not fit are lost.",
             unit="bytes",
             zero="no block is retried",
             ge=0,

@@ -47,7 +47,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     timeout_s: Annotated[
         float,
         setting(
-            "Time limit for all reads of a request together, including waits between them. Longer requests get 503.",
+            "Time limit for all reads of a request together, including the waits between these reads. A request that "
+            "takes longer gets 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -120,8 +121,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     cache_s: Annotated[
         float,
         setting(
-            "How long a response is reused. A response is reused only if its window ended at least 60 s before the "
-            "read. A reused response does not have data that arrived after the read.",
+            "How long a response is reused for identical requests. A response is reused only if its window ended at "
+            "least 60 s before the read. Late data of such a window may appear in responses only after this time.",
             unit="seconds",
             zero="no response is reused",
             ge=0,
@@ -207,8 +208,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum number of groups that an aggregate counts in one scan. In a series, each group counts once for "
-            "each time interval. If there are more, a first scan ranks the groups, and a second scan reads the groups "
-            "that are shown. The result is the same.",
+            "each time interval. If an aggregate has more groups, Sluice scans the spans twice, with the same result: "
+            "first to rank the groups, and then to read only the groups that are shown.",
             unit="groups",
             ge=1,
             le=10_000_000,

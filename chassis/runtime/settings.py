@@ -24,8 +24,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     health_port: Annotated[
         int,
         setting(
-            "Second port, on 127.0.0.1, for this command only. With --workers it serves /livez, /readyz and /metrics "
-            "of all workers. Without --workers it serves the same paths as the main port.",
+            "Second port on which the command listens, on 127.0.0.1. With --workers, this port serves /livez, /readyz "
+            "and /metrics of all workers. Without --workers, it serves the same paths as the main port.",
             zero="none",
             ge=0,
             le=65_535,
@@ -188,9 +188,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_timeout_s: Annotated[
         float,
         setting(
-            "How long a request body may take to arrive. A body that arrives at SLUICE_BODY_MIN_RATE or faster may "
-            "take longer, but must not pause for longer than this time. Otherwise the request gets 503, and the "
-            "connection is closed.",
+            "How long a request body may take to arrive. After this time, the request gets 503, and the connection is "
+            "closed. The body of an export may take longer if it arrives at SLUICE_BODY_MIN_RATE or faster and never "
+            "pauses for longer than this time.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -200,7 +200,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     body_min_rate: Annotated[
         int,
         setting(
-            "Minimum rate of an export's body. A body that arrives at this rate or faster has no time limit.",
+            "Minimum rate of the body of an export. A body that arrives at this rate or faster may take longer in "
+            "total than SLUICE_BODY_TIMEOUT_S, but must not pause for longer than SLUICE_BODY_TIMEOUT_S.",
             unit="bytes/s",
             zero="the body must arrive within SLUICE_BODY_TIMEOUT_S",
             ge=0,
@@ -219,9 +220,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval over which Sluice measures how fast a client reads a response. If the client reads more slowly "
-            "than SLUICE_SEND_MIN_RATE, the connection is closed, unless the client finishes the response in this "
-            "interval.",
+            "Interval over which Sluice measures how fast a client reads its response. If the rate is below "
+            "SLUICE_SEND_MIN_RATE and the client has not read the whole response, the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -242,7 +242,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     drain_delay_s: Annotated[
         float,
         setting(
-            "After SIGTERM, how long /readyz fails while connections are still accepted.",
+            "How long Sluice still accepts connections after SIGTERM. During this time /readyz fails, so that load "
+            "balancers send no new requests.",
             unit="seconds",
             zero="stop accepting immediately",
             ge=0,
@@ -251,13 +252,14 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     ] = 0.0
     drain_timeout_s: Annotated[
         float,
-        setting("After SIGTERM, how long requests in flight may take to finish.", unit="seconds", ge=0.05, le=600),
+        setting("How long requests in flight may take to finish after SIGTERM.", unit="seconds", ge=0.05, le=600),
     ] = 20.0
     api_rate: Annotated[
         int,
         setting(
-            "Sustained rate of requests per principal and organization, except explore's analyses. Further requests "
-            "get 429. Without Redis, each process enforces this and every other rate separately.",
+            "Sustained rate of requests per principal and organization. Explore's analyses do not count (see "
+            "SLUICE_ANALYSIS_RATE). Further requests get 429. Without Redis, each process counts separately for this "
+            "rate and for all other rates.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -346,9 +348,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst, per client address, of webhook requests without a valid signature. Requests that name an "
-            "integration are counted per integration, all other requests together. Further requests get 429 before "
-            "their body is read.",
+            "Rate and burst of webhook requests without a valid signature, per client address. If requests name an "
+            "integration, the requests of each integration have a limit of their own. All other requests of the "
+            "address share one limit. Further requests get 429 before their body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -407,7 +409,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Rate and burst of failed authentications (401) with project keys per client address (IPv6: per /64). "
-            "Further exports of the address get 429, except exports with keys that are in use.",
+            "Further exports of the address get 429, except exports with a valid key that the process has in its "
+            "cache.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -418,9 +421,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_login_rate: Annotated[
         int,
         setting(
-            "Rate and burst of failed logins with the same e-mail address and organization from the same client "
-            "address (IPv6: /64). The same limit applies separately to wrong second factors and confirmations of one "
-            "account. Further attempts get 429, even with correct credentials.",
+            "Rate and burst of failed logins with one e-mail address and organization from one client address (IPv6: "
+            "/64). Wrong codes of the second factor, and wrong passwords or codes in confirmations, have the same "
+            "limit per account. Further attempts get 429, even with correct credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -467,8 +470,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     account_mail_rate: Annotated[
         int,
         setting(
-            "Rate and burst of mails. The limit applies separately to three counts: invitations and address "
-            "verifications of an organization to one address, login links to one account, and login links that one "
+            "Rate and burst of mails. Each of these has its own limit: invitations and address verifications that an "
+            "organization mails to one address, login links that are mailed to one account, and login links that one "
             "client address requests. Further requests get 429.",
             unit="mails/h",
             zero="no limit",

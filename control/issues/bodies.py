@@ -33,8 +33,8 @@ Version = Annotated[
         min_length=1,
         max_length=MAX_VERSION_LENGTH,
         pattern=NAME_PATTERN,
-        description=f"Must be a printable version of at most {MAX_VERSION_LENGTH} characters, without surrounding "
-        "spaces. With the status `resolved`: fixed in this release.",
+        description="Must be the release in which the issue is fixed: at most "
+        f"{MAX_VERSION_LENGTH} printable characters, without surrounding spaces. Requires the status `resolved`.",
     ),
 ]
 
@@ -170,14 +170,17 @@ class IssueChange(CheckedBody, frozen=True):
     resolved_in_release: Version | UnsetType = UNSET
     resolved_in_next_release: Annotated[
         bool,
-        Meta(description="With the status `resolved`: fixed in the release that follows the project's latest release."),
+        Meta(
+            description="The issue is fixed in the release after the project's latest release. Requires the status "
+            "`resolved`."
+        ),
     ] = False
     ignored_until: (
         Annotated[
             str,
             Meta(
-                description="With the status `ignored`: an RFC 3339 time in the future at which the "
-                "issue is unresolved again.",
+                description="The time in the future (RFC 3339) at which the issue is unresolved again. Requires "
+                "the status `ignored`.",
                 max_length=64,
             ),
         ]
@@ -189,8 +192,8 @@ class IssueChange(CheckedBody, frozen=True):
             Meta(
                 ge=1,
                 le=MAX_IGNORED_OCCURRENCES,
-                description="With the status `ignored`: the number of further occurrences "
-                "after which the issue is unresolved again.",
+                description="The number of further occurrences after which the issue is unresolved again. "
+                "Requires the status `ignored`.",
             ),
         ]
         | UnsetType

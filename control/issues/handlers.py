@@ -256,7 +256,11 @@ async def _load_sources(connection: AsyncConnection, target: IssueRecord, body: 
     faults = Issues()
     for number, issue_id in enumerate(body.issue_ids):
         if issue_id == target.id:
-            faults.add(f"body.issueIds[{number}]", f"{issue_id} is the issue in the path.", "not_allowed")
+            faults.add(
+                f"body.issueIds[{number}]",
+                f"{issue_id} is the issue in the path. An issue cannot be merged into itself.",
+                "not_allowed",
+            )
     faults.raise_if_any("The request body is not valid.")
     wanted = list(dict.fromkeys(body.issue_ids))
     found = await store.find_by_ids(connection, wanted)

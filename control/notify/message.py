@@ -29,19 +29,28 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
     type: Annotated[str, Meta(description="Event type, such as `approval.requested` or `channel.test`.")]
-    subject: Annotated[str, Meta(description="Id of the resource, such as `apr_...`; groups the messages about it.")]
+    subject: Annotated[
+        str,
+        Meta(
+            description="Id of the resource that the message is about, such as `apr_...`. Messages with the same id "
+            "belong together."
+        ),
+    ]
     title: Annotated[str, Meta(description="One-line summary.")]
     text: Annotated[str, Meta(description="Details; may be empty.")] = ""
     facts: tuple[Fact, ...] = ()
     severity: Severity = Severity.INFO
-    resolved: Annotated[bool, Meta(description="Whether the message resolves earlier messages of the subject.")] = False
+    resolved: Annotated[
+        bool, Meta(description="Whether the message resolves earlier messages with the same `subject`.")
+    ] = False
     passing: Annotated[
         bool, Meta(description="Whether pager channels resolve the incident of this message immediately.")
     ] = False
     link: Annotated[str | None, Meta(description="URL to open for details.")] = None
     link_label: str = "Open in Sluice"
     approve_in: Annotated[
-        tuple[str, ...], Meta(description="Chat platforms whose users can approve the subject with a button.")
+        tuple[str, ...],
+        Meta(description="Chat platforms on which users can approve the request in `subject` with a button."),
     ] = ()
     data: Annotated[dict[str, Any], Meta(description="`data` of the signed webhook body. Never contains secrets.")] = (
         msgspec.field(default_factory=dict)

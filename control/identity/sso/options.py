@@ -35,12 +35,12 @@ class SsoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     mfa_trust: Annotated[
         MfaTrust,
         Meta(
-            description="When a login through a provider counts as a login with a second factor, for users who have a "
-            "second factor in Sluice: NEVER, ASSERTED (when the provider asserts it), or ALWAYS."
+            description="For users who have a second factor in Sluice: whether a login through a provider counts as a "
+            "login with a second factor. NEVER, ASSERTED (if the provider asserts a second factor), or ALWAYS."
         ),
     ] = MfaTrust.ASSERTED
     personal_tokens: Annotated[
-        bool, Meta(description="Whether access tokens of users work while single sign-on is enforced.")
+        bool, Meta(description="Whether personal access tokens of users work while single sign-on is enforced.")
     ] = True
     break_glass_principal_id: Annotated[
         Annotated[str, Meta(max_length=32)] | None,
@@ -124,17 +124,23 @@ PATH: Final = "/orgs/{orgSlug}/sso/settings"
 class ShownSettings(SsoSettings, frozen=True, rename="camel", kw_only=True):
     """The settings, and their effect."""
 
-    enforced: Annotated[bool, Meta(description="Whether a connection is enforced.")]
+    enforced: Annotated[bool, Meta(description="Whether the organization enforces single sign-on.")]
     effective_break_glass_principal_id: Annotated[
-        str | None, Meta(description="The user who may log in with a password now, if single sign-on is enforced.")
+        str | None,
+        Meta(
+            description="The owner who can log in with a password if single sign-on is enforced: "
+            "`breakGlassPrincipalId`, or the first owner with a password."
+        ),
     ]
     tested_protocols: Annotated[
-        list[Protocol], Meta(description="Connections through which a login at the current provider has succeeded.")
+        list[Protocol],
+        Meta(description="Protocols of the connections through which a login at the current provider has succeeded."),
     ]
     confirmed_by_owner: Annotated[
         list[Protocol],
         Meta(
-            description="Connections whose provider and certificates an owner has confirmed, so that owners may log in."
+            description="Protocols of the connections whose provider and certificates an owner has confirmed. Owners "
+            "can log in through these connections."
         ),
     ]
 

@@ -86,8 +86,7 @@ class SsoHousekeeping:
             if now - self._warned.get(each.id, datetime.min.replace(tzinfo=UTC)) >= WARN_INTERVAL:
                 self._warned[each.id] = now
                 log.warning(
-                    "a certificate of an identity provider expires, but logins still work, because certificates are "
-                    "pinned by key",
+                    "a certificate of an identity provider expires; logins still work, because only its key is checked",
                     org_id=each.org_id,
                     connection_id=each.id,
                     expires_at=format_time(each.certificate_expires_at),

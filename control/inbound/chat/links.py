@@ -25,7 +25,7 @@ from control.routing.arguments import Handlers, Transaction, begin
 from control.routing.resource import PageReader, Resource, ids, in_organization, shown_as
 from proto.identity import Scope
 
-SESSION_ONLY: Final = "You need a session (POST /auth/login) to link a chat user, not an access token."
+SESSION_ONLY: Final = "To link a chat user, use the token of a session (POST /auth/login), not a personal access token."
 NO_CHATS: Final = "No chat platform is configured."
 
 
@@ -43,7 +43,10 @@ class ChatLink(msgspec.Struct, frozen=True, rename="camel"):
     id: str
     principal_id: str
     platform: ChatPlatform
-    team_id: Annotated[str | None, Meta(description="The workspace. `null` on platforms where users are global.")]
+    team_id: Annotated[
+        str | None,
+        Meta(description="The id of the workspace. `null` on platforms where a user is not bound to a workspace."),
+    ]
     user_id: str
     created_at: Timestamp
     last_used_at: Annotated[Timestamp | None, Meta(description="When the chat user last changed something.")]

@@ -47,8 +47,8 @@ _HookId = Annotated[
         min_length=1,
         max_length=MAX_HOOK_ID_LENGTH,
         pattern=r"^[!-~]+(?!\n)$",
-        description="The id of the webhook that the platform sends in a header. It identifies the integration if the "
-        "URL has no `hook`.",
+        description="Must be the id that the platform gives to the webhook and sends in a header, without spaces. With "
+        "this id, Sluice finds the integration if the URL has no `hook`.",
     ),
 ]
 _Secret = Annotated[
@@ -109,7 +109,8 @@ class IntegrationBody(msgspec.Struct, frozen=True, rename="camel"):
     hook_id: str | None
     url: Annotated[str, Meta(description="The URL to which the platform sends its webhook.")]
     previous_secret_until: Annotated[
-        Timestamp | None, Meta(description="Until when the secret before the last rotation is accepted.")
+        Timestamp | None,
+        Meta(description="The time until which Sluice also accepts the secret from before the last rotation."),
     ]
     created_by: str | None
     created_at: Timestamp

@@ -55,8 +55,8 @@ class IntegrationConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         list[Slug],
         Meta(
             max_length=MAX_PROJECTS,
-            description="Slugs of the projects to which its releases and deployments belong. None: change events "
-            "concern all projects, and releases concern no project.",
+            description="Slugs of the projects to which the reported releases and deployments belong. If the list is "
+            "empty, change events (such as deployments) belong to all projects, and releases are not recorded.",
         ),
     ] = []
     allow_plain_token: Annotated[

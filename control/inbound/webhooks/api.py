@@ -184,7 +184,7 @@ class IntegrationWebhooks:
                 raise
             self._receiver.metrics.count_processed(kind, duplicate=processed.duplicate)
             return json_response(processed.answer)
-        raise Unauthorized("The integration has just been changed.")
+        raise Unauthorized("The integration was changed while the delivery was processed. Send it again.")
 
     async def _find(self, request: web.Request, provider: IntegrationKind | None) -> Sequence[WebhookEndpoint]:
         """Find the integrations that a request may be for. `provider`: the provider of source control, or None if the

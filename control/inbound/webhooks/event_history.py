@@ -46,7 +46,7 @@ class InboundDelivery(msgspec.Struct, frozen=True, rename="camel"):
     """A webhook event that an integration has sent, and its result."""
 
     id: Annotated[str, Meta(pattern="^ind_[0-9a-z]{26}$")]
-    event: Annotated[str, Meta(description="The platform's name of the event.")]
+    event: Annotated[str, Meta(description="The name that the platform has for the event.")]
     key: Annotated[
         str,
         Meta(
@@ -153,7 +153,7 @@ class WebhookEvents(Handlers):
         try:
             await self.inbox.process(event)
         except EndpointChanged as error:
-            raise Conflict("The integration has just been changed.") from error
+            raise Conflict("The integration has just been changed. Retry.") from error
         except PayloadError:
             return  # it is stored as failed
 

@@ -249,7 +249,7 @@ class _Transaction:
         if not self._is_current(one):
             one.answer = EndpointChanged()
         elif before is not None and before.result is None:
-            one.answer = ServiceUnavailable("The same delivery has failed in the same transaction.")
+            one.answer = ServiceUnavailable("Another copy of the delivery has just failed. Send it again.")
         elif before is not None:
             one.answer = AppliedEvent(before.result or {}, duplicate=True)
         elif stored is None and event.is_repetition:

@@ -130,4 +130,4 @@ def _place(error: Exception) -> str:
     text = in_json_words(str(error))
     if text.startswith(_QUOTING):
         text = f"Invalid value{text[text.rindex(_PLACE) :] if _PLACE in text else ''}"
-    return text if len(text) <= 200 and text.isprintable() else "a field has another type"
+    return text if len(text) <= 200 and text.isprintable() else "a field has the wrong type"

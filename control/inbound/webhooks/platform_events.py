@@ -69,7 +69,7 @@ async def apply_once(
 async def find_answer(connection: AsyncConnection, source: EventSource, event_id: str) -> Mapping[str, Any] | None:
     """Find the stored answer to the event. Raises ValueError for an id that is too long."""
     if not 1 <= len(event_id) <= MAX_EVENT_ID_LENGTH:
-        raise ValueError("the id of the event has a length that no platform gives it")
+        raise ValueError("the id of the event is empty or too long")
     where = (platform_events.c.source == source.value) & (platform_events.c.event_id == event_id)
     answer: Mapping[str, Any] | None = await connection.scalar(sa.select(platform_events.c.result).where(where))
     return answer

@@ -184,7 +184,7 @@ class Channels(Handlers):
         placeholders = {"name": "x", "kind": Kind.EMAIL.value, "config": None}
         body, config = await self.context.read_checked_body(request, NewChannel, self._check_new, placeholders)
         if config is None:
-            raise TypeError("the body has no issues, but no config")
+            raise TypeError("the body was accepted without a config")
         of_project = body.scope is ChannelScope.PROJECT
         async with begin(self.context, request) as transaction:
             caller = transaction.caller

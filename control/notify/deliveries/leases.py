@@ -154,7 +154,7 @@ BY_ID: Final = _within_limits(_ranked(deliveries.c.id.in_(sa.bindparam("ids", ex
 
 
 LEASE: Final = timedelta(seconds=60)  # an attempt ends within 20 s; the remaining time is for writing its result
-OBSOLETE: Final = "The message is obsolete: its subject was resolved or has expired."
+OBSOLETE: Final = "The message is obsolete: the request that it reports was resolved or has expired."
 INTERRUPTED: Final = "The attempt was interrupted."
 
 _SELECT_CLAIMED: Final = (

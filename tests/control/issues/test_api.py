@@ -223,7 +223,13 @@ async def test_merging_leaves_one_issue(control: Control, errors: Ledger) -> Non
     status, body, _ = await control.call("POST", f"{ISSUES}/{target}/merge", {"issueIds": [others[0], target]})
     assert (status, body["error"]["details"]) == (
         400,
-        [{"path": "body.issueIds[1]", "message": f"{target} is the issue in the path.", "code": "not_allowed"}],
+        [
+            {
+                "path": "body.issueIds[1]",
+                "message": f"{target} is the issue in the path. An issue cannot be merged into itself.",
+                "code": "not_allowed",
+            }
+        ],
     )
     assert (await the(control, "WEB-1"))["count"] == 9
     assert (await kinds(control, "WEB-1"))[0] == "merged"

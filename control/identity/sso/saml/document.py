@@ -66,14 +66,18 @@ def only_child(parent: etree._Element, name: str, namespace: str = SAML) -> etre
     children = parent.findall(f"{{{namespace}}}{name}")
     if len(children) != 1:
         reason = _WORD.sub("_", name).lower() + "_count"
-        raise LoginRefused(reason, f"{etree.QName(parent).localname} has {len(children)} elements {name}.")
+        raise LoginRefused(
+            reason, f"{etree.QName(parent).localname} has {len(children)} elements {name}. It must have one."
+        )
     return children[0]
 
 
 def text_of(element: etree._Element) -> str:
     """The whole text. Raises LoginRefused for an element with child elements, whose text parsers read differently."""
     if len(element):
-        raise LoginRefused("text_with_elements", f"{etree.QName(element).localname} has child elements.")
+        raise LoginRefused(
+            "text_with_elements", f"{etree.QName(element).localname} has child elements. It must have only text."
+        )
     return element.text or ""
 
 
@@ -172,7 +176,9 @@ def _scan(xml: bytes) -> bytes:
     _require_at_most(body.count(b"<"), 2 * MAX_ELEMENTS, "too_many_elements", "tags")
     match = _FORBIDDEN.search(body)
     if match is not None:
-        raise LoginRefused(_FORBIDDEN_REASONS[match[0]], f"The response contains {match[0].decode()}.")
+        raise LoginRefused(
+            _FORBIDDEN_REASONS[match[0]], f"The response contains {match[0].decode()}, which is not permitted."
+        )
     return body
 
 
@@ -206,13 +212,15 @@ def _require_at_most(count: int, limit: int, reason: str, counted: str) -> None:
 def _check_namespace(uri: str, in_scope: int) -> None:
     _require_at_most(in_scope, MAX_NAMESPACES, "too_many_namespaces", "namespaces in scope")
     if uri and ":" not in uri:  # canonicalization fails on a relative URI, in some implementations with empty output
-        raise LoginRefused("relative_namespace", f"The response declares the namespace {uri!r}.")
+        raise LoginRefused(
+            "relative_namespace", f"The response declares the namespace {uri!r}, which is not an absolute URI."
+        )
 
 
 def _check_name(tag: str) -> None:
     namespace, _, name = tag.removeprefix("{").rpartition("}")
     if _NAMESPACES.get(name, namespace) != namespace:
-        raise LoginRefused("foreign_namespace", f"The response contains {name} in the namespace {namespace!r}.")
+        raise LoginRefused("foreign_namespace", f"The response contains {name} in a wrong namespace: {namespace!r}.")
     if tag in _ENCRYPTED:
         raise LoginRefused("encrypted_assertion", f"The response contains {name}. Encryption is not supported.")
 
@@ -224,7 +232,9 @@ def _check_attributes(attributes: Mapping[str, str], ids: set[str]) -> None:
     if not names:
         return
     if len(names) > 1 or names[0].startswith("{"):
-        raise LoginRefused("ambiguous_id", f"An element has the attributes {', '.join(names)}.")
+        raise LoginRefused(
+            "ambiguous_id", f"An element has an ambiguous ID. It has these attributes: {', '.join(names)}."
+        )
     value = attributes[names[0]]
     if value in ids:
         raise LoginRefused("duplicate_id", f"Two elements have the ID {value!r}.")

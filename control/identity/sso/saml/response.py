@@ -126,7 +126,7 @@ def _find_assertion(root: etree._Element) -> etree._Element:
     """The one assertion, not verified yet. Raises LoginRefused if the document has another assertion."""
     assertions = list(root.iter(_ASSERTION))
     if len(assertions) != 1:
-        raise LoginRefused("assertion_count", f"The response has {len(assertions)} assertions.")
+        raise LoginRefused("assertion_count", f"The response has {len(assertions)} assertions. It must have one.")
     if assertions[0].getparent() is not root:
         raise LoginRefused("assertion_misplaced", "The assertion is not a child of the response.")
     _check_version(assertions[0])
@@ -260,7 +260,7 @@ def _read_id(assertion: etree._Element) -> str:
     """The ID of the assertion. Raises LoginRefused for an invalid ID."""
     found = assertion.get("ID")
     if found is None or not is_id(found):
-        raise LoginRefused("assertion_id", f"The ID of the assertion is {quote(found or '')}.")
+        raise LoginRefused("assertion_id", f"The ID of the assertion is not valid: {quote(found or '')}.")
     return found
 
 
@@ -269,13 +269,17 @@ def _read_name_id(subject: etree._Element) -> tuple[str, str]:
     name_id = only_child(subject, "NameID")
     text, name_format = text_of(name_id), name_id.get("Format", FORMAT_UNSPECIFIED)
     if name_format == FORMAT_TRANSIENT:
-        raise LoginRefused("name_id_transient", "A transient NameID changes at each login.")
+        raise LoginRefused(
+            "name_id_transient", "The NameID is transient. It changes at each login, so it does not identify the user."
+        )
     if len(name_format) > MAX_URI_LENGTH or not 0 < len(text) <= MAX_SUBJECT_LENGTH:
         raise LoginRefused(
             "name_id_length", f"The NameID has {len(text)} characters. It must have 1 to {MAX_SUBJECT_LENGTH}."
         )
     if text != text.strip() or not text.isprintable():
-        raise LoginRefused("name_id_characters", f"The NameID is {quote(text)}.")
+        raise LoginRefused(
+            "name_id_characters", f"The NameID has spaces at an end, or unprintable characters: {quote(text)}."
+        )
     return text, name_format
 
 
@@ -287,7 +291,10 @@ def _read_attributes(assertion: etree._Element) -> dict[str, list[str]]:
     for attribute in assertion.iterfind(f"{{{SAML}}}AttributeStatement/{{{SAML}}}Attribute"):
         name = attribute.get("Name", "")
         if not 0 < len(name) <= MAX_URI_LENGTH:
-            raise LoginRefused("attribute_name", f"An attribute has a name of {len(name)} characters.")
+            raise LoginRefused(
+                "attribute_name",
+                f"An attribute has a name of {len(name)} characters. It must have 1 to {MAX_URI_LENGTH}.",
+            )
         values = attributes.setdefault(name, [])
         for value in attribute.iterfind(f"{{{SAML}}}AttributeValue"):
             if not len(value) and value.get(f"{{{XSI}}}nil") not in ("true", "1"):
@@ -302,7 +309,10 @@ def _read_authn_context(statement: etree._Element) -> str | None:
         return None
     text = text_of(references[0])
     if len(references) > 1 or len(text) > MAX_URI_LENGTH:
-        raise LoginRefused("authn_context", f"The authentication context is {quote(text)}.")
+        raise LoginRefused(
+            "authn_context",
+            f"There are several authentication contexts, or a context is too long: {quote(text)}.",
+        )
     return text
 
 

@@ -120,7 +120,9 @@ def _check_form(element: etree._Element, signature: etree._Element) -> _SignedIn
     signed_info, value = _children(signature, "SignedInfo", "SignatureValue")
     references = len(signed_info.findall(_ds("Reference")))
     if references != 1:
-        raise LoginRefused("reference_count", f"The signature of {_name(element)} has {references} references.")
+        raise LoginRefused(
+            "reference_count", f"The signature of {_name(element)} has {references} references. It must have one."
+        )
     canonicalization, method, reference = _children(
         signed_info, "CanonicalizationMethod", "SignatureMethod", "Reference"
     )
@@ -141,7 +143,8 @@ def _check_reference(element: etree._Element, reference: etree._Element) -> None
     _value(digest_value)
     if not 0 < len(transforms) <= _MAX_TRANSFORMS:
         raise LoginRefused(
-            "signature_transforms", f"The signature of {_name(element)} has {len(transforms)} transforms."
+            "signature_transforms",
+            f"The signature of {_name(element)} has {len(transforms)} transforms. It must have 1 to {_MAX_TRANSFORMS}.",
         )
     enveloped, *canonicalization = _children(transforms, *["Transform"] * len(transforms))
     _algorithm(enveloped, (_ENVELOPED,), "signature_transforms")
@@ -174,7 +177,7 @@ def _prefixes(canonicalization: etree._Element) -> list[str] | None:
     prefixes = namespaces[0].get("PrefixList", "").split() if namespaces else []
     is_exclusive = canonicalization.get("Algorithm") in _EXCLUSIVE
     if not is_exclusive or len(canonicalization) != 1 or not 0 < len(prefixes) <= _MAX_PREFIXES:
-        raise LoginRefused("prefix_list", f"A PrefixList has 1 to {_MAX_PREFIXES} prefixes.")
+        raise LoginRefused("prefix_list", f"A PrefixList must have 1 to {_MAX_PREFIXES} prefixes.")
     return prefixes
 
 
@@ -182,7 +185,7 @@ def _algorithm(element: etree._Element, allowed: Collection[str], reason: str, *
     """The algorithm of a method or transform, which may have parameters in child elements. Raises LoginRefused."""
     algorithm = element.get("Algorithm", "")
     if algorithm not in allowed:
-        raise LoginRefused(reason, f"{_name(element)} is {quote(algorithm)}.")
+        raise LoginRefused(reason, f"{_name(element)} has an algorithm that is not permitted: {quote(algorithm)}.")
     if len(element) and not parameters:
         raise LoginRefused("signature_form", f"{_name(element)} has parameters.")
     return algorithm
@@ -192,7 +195,9 @@ def _children(parent: etree._Element, *names: str) -> list[etree._Element]:
     """The children of `parent`, which must have exactly these names. Raises LoginRefused."""
     children = list(parent)
     if [child.tag for child in children] != [_ds(name) for name in names]:
-        raise LoginRefused("signature_form", f"{_name(parent)} does not consist of {', '.join(names)}.")
+        raise LoginRefused(
+            "signature_form", f"{_name(parent)} must have exactly these child elements: {', '.join(names)}."
+        )
     return children
 
 
@@ -212,7 +217,7 @@ def _find_certificate(signed: _SignedInfo, certificates: Sequence[IdpCertificate
     for certificate in certificates:
         if _verifies(certificate.public_key, signed):
             return certificate
-    raise LoginRefused("signature_invalid", "The key of no configured certificate verifies the signature.")
+    raise LoginRefused("signature_invalid", "The signature does not match the key of any configured certificate.")
 
 
 def _verifies(key: IdpKey, signed: _SignedInfo) -> bool:

@@ -41,17 +41,21 @@ class ScmResult(msgspec.Struct, rename="camel"):
     """The effects of the event."""
 
     received: bool
-    event: Annotated[str, Meta(description="The platform's name of the event.")]
+    event: Annotated[str, Meta(description="The name that the platform has for the event.")]
     commits_upserted: Annotated[
-        int, Meta(ge=0, description="Number of commits that were not known, or whose files were not known.")
+        int,
+        Meta(ge=0, description="Number of commits that Sluice did not know before, or whose files it did not know."),
     ]
     change_events_created: Annotated[int, Meta(ge=0)]
-    proposals_merged: Annotated[list[str], Meta(description="`repository#number` of proposals that were merged.")]
+    proposals_merged: Annotated[
+        list[str], Meta(description="`repository#number` of each merged proposal (pull or merge request).")
+    ]
     issues_reopened: Annotated[list[str], Meta(description="Short ids of reopened issues.")]
     proposals_superseded: Annotated[
         list[str],
         Meta(
-            description="`repository#number` of the other open proposals of the fixed issues, which are now superseded."
+            description="`repository#number` of each open proposal that is no longer needed, because another proposal "
+            "has fixed its issue."
         ),
     ]
     commits_not_listed: Annotated[
