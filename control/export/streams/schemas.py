@@ -116,7 +116,7 @@ ISSUE_ROLLUPS: Final = StreamSchema(
         Column(
             "merged_into",
             _S,
-            "The id of the other issue if this issue was merged into it. The other issue counts the occurrences of both.",
+            "The id of the issue into which this issue was merged. That issue counts the occurrences of both.",
             nullable=True,
         ),
         Column("created_at", _T, "When the issue was created."),
