@@ -72,7 +72,7 @@ class ReportedCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     authored_at: TimeInput | None = None
     files: Annotated[
         Annotated[list[_FilePath], Meta(max_length=MAX_FILES)] | None,
-        Meta(description="Paths of the changed files. A renamed file has both paths. `null`: not known."),
+        Meta(description="Paths of the changed files. A renamed file has its old and its new path. `null`: not known."),
     ] = None
     files_truncated: _FilesTruncated = False
     url: Url | None = None
