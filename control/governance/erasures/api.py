@@ -88,8 +88,8 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     state: Annotated[
         ErasureState,
         Meta(
-            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: all items are erased. In "
-            "a dry run, all items are counted."
+            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: all items are erased, "
+            "or, in a dry run, counted."
         ),
     ]
     project_id: Annotated[str | None, Meta(description="`null` if the whole organization is erased.")]
