@@ -69,7 +69,10 @@ class ApprovalViewer(msgspec.Struct, frozen=True, rename="camel"):
 
     may_approve: bool
     may_reject: bool
-    withdraws: Annotated[bool, Meta(description="Whether a rejection by the caller withdraws the request.")]
+    withdraws: Annotated[
+        bool,
+        Meta(description="Whether the request counts as withdrawn if the caller rejects it."),
+    ]
     why: ApprovalRefusals
 
 

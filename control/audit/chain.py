@@ -51,7 +51,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     hash: Hash
     salt: Annotated[
         str | msgspec.UnsetType,
-        Meta(description="Random bytes, in hexadecimal. Missing in events of releases that had no salts."),
+        Meta(description="Random bytes, in hexadecimal. Missing in events of early releases, which had no salts."),
     ] = msgspec.UNSET
 
 

@@ -83,7 +83,7 @@ def verify_export(lines: Iterable[bytes], known_hashes: Mapping[int, bytes]) -> 
         if verifier is None:
             before = event.seq - 1
             if min(known_hashes, default=before) < before:
-                raise ValueError(f"the file starts at event {event.seq}, after the event in --noted")
+                raise ValueError(f"the file starts at event {event.seq}, but --noted has the hash of an earlier event")
             verifier = ChainVerifier(
                 known_hashes, seq=before, start=known_hashes.get(before, bytes.fromhex(event.prev_hash))
             )

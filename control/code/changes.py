@@ -113,7 +113,7 @@ PATH: Final = "/orgs/{orgSlug}/changes"
 _READ: Final = bearer(Scope.RELEASES_READ)
 _WRITE: Final = bearer(Scope.RELEASES_WRITE)
 _Name = Annotated[str, line(MAX_NAME_LENGTH)]
-_Kind = Annotated[ChangeKind, Meta(description="The kind of change. `flag` is a feature flag.")]
+_Kind = Annotated[ChangeKind, Meta(description="The kind of change. `flag`: a feature flag was changed.")]
 
 
 class ChangeQuery(Query, frozen=True, rename="camel"):

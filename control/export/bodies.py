@@ -30,7 +30,10 @@ DEFAULT_BATCHES: Final = 10
 _Streams = Annotated[
     list[Stream], Meta(min_length=1, max_length=4, description="The streams to export. Each is named once.")
 ]
-_ScrubTier = Annotated[Literal["stored"], Meta(description="Sluice exports only data as stored after scrubbing.")]
+_ScrubTier = Annotated[
+    Literal["stored"],
+    Meta(description="`stored`: sinks export the stored data, which was scrubbed before it was stored."),
+]
 
 
 class NewSink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

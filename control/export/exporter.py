@@ -53,7 +53,7 @@ class WarehouseMetrics:
     def __init__(self, registry: CollectorRegistry | None) -> None:
         self._runs = Counter(
             "sluice_warehouse_runs",
-            "Runs of sinks, one per stream, by kind, stream and status.",
+            "Runs of sinks, by kind, stream and status. A run exports one stream of a sink.",
             ["kind", "stream", "status"],
             registry=registry,
         )

@@ -102,7 +102,7 @@ class WarehouseSinks(Handlers):
         check_streams(body.streams, issues)
         issues.raise_if_any("The request body is not valid.")
         if config is None:
-            raise TypeError("the config has no issues, but was not decoded")
+            raise TypeError("no fault was found in the config, but it was not decoded")
         async with begin(self.context, request) as transaction:
             sink = await store.create(
                 transaction.connection,
@@ -156,7 +156,7 @@ class WarehouseSinks(Handlers):
         config = read_config(sink.kind, body.config, issues)
         issues.raise_if_any("The request body is not valid.")
         if config is None:
-            raise TypeError("the config has no issues, but was not decoded")
+            raise TypeError("no fault was found in the config, but it was not decoded")
         async with begin(self.context, request) as transaction:
             sink = await self._load(transaction.connection, sink.org_id, sink.id)
             await store.replace_config(transaction.connection, self.secret_box, sink, config, _now())

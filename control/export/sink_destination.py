@@ -34,7 +34,8 @@ _KEY_TAKEN: Final = (
 )
 _GOOGLE: Final = "https://storage.googleapis.com"
 _SNOWFLAKE_NEEDS_CONDITIONS: Final = (
-    "config.store.conditionalPuts must be true, because Snowflake loads a file again if its bytes have changed."
+    "config.store.conditionalPuts must be true. Without conditional puts, a file may be replaced by a file with other "
+    "bytes, and Snowflake would load both."
 )
 
 

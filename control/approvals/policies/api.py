@@ -79,10 +79,13 @@ TargetType = Annotated[
     ),
 ]
 TtlMinutes = Annotated[int, Meta(ge=1, le=MAX_TTL_MINUTES, description="Minutes until a request expires.")]
-MinApprovers = Annotated[int, Meta(ge=1, le=MAX_APPROVERS, description="Required number of approvals, for ASK.")]
+MinApprovers = Annotated[
+    int, Meta(ge=1, le=MAX_APPROVERS, description="Required number of approvals. Used only if `effect` is ASK.")
+]
 DecidingRole = Literal["MEMBER", "ADMIN", "OWNER"]  # the names of DECIDING_ROLES
 ApproverRoles = Annotated[
-    list[DecidingRole], Meta(min_length=1, max_length=3, description="Roles that may decide, for ASK.")
+    list[DecidingRole],
+    Meta(min_length=1, max_length=3, description="Roles that may decide. Used only if `effect` is ASK."),
 ]
 MachineId = Annotated[
     str, Meta(min_length=1, max_length=32, pattern=r"^[0-9a-z_]+(?!\n)$", description="Must be a principal id.")
@@ -91,7 +94,7 @@ MachineApproverIds = Annotated[
     list[MachineId],
     Meta(
         max_length=MAX_MACHINE_APPROVERS,
-        description="Ids of the agents and services that may decide, for ASK.",
+        description="Ids of the agents and services that may decide. Used only if `effect` is ASK.",
     ),
 ]
 
@@ -158,7 +161,12 @@ class DryRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="ca
 class MatchingRule(msgspec.Struct, frozen=True, rename="camel"):
     """A rule that matches the action."""
 
-    policy_id: Annotated[str | None, Meta(description="Null for the built-in rules and the fallback.")]
+    policy_id: Annotated[
+        str | None,
+        Meta(
+            description="Null for a built-in rule, and for the fallback rule, which applies if no other rule matches."
+        ),
+    ]
     name: str
     policy_source: Source
     action_pattern: str

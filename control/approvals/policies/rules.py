@@ -133,7 +133,7 @@ _SOURCE_PHRASES: Final = {
     Source.PROJECT: 'The project policy "{name}"',
     Source.ORGANIZATION: 'The organization policy "{name}"',
     Source.BUILTIN: "The built-in rule for {name}",
-    Source.FALLBACK: "No other rule matches the action: the fallback",
+    Source.FALLBACK: "The fallback rule, which applies if no other rule matches,",
 }
 
 

@@ -138,7 +138,10 @@ async def check_deciders(
         machine_issues = Issues()
         await check_machines(connection, org_id, policy.machine_approver_ids, roles, machine_issues)
         if machine_issues:
-            message = "An agent or service in machineApproverIds cannot decide with these roles. Change both fields."
+            message = (
+                "With these roles, an agent or service in machineApproverIds cannot decide. Change machineApproverIds "
+                "too."
+            )
             issues.add("body.approverRoles", message, "cannot_decide")
 
 
@@ -167,8 +170,8 @@ async def check_machines(
         elif not _can_decide(found, one, roles):
             issues.add(
                 f"{_MACHINES_PATH}[{number}]",
-                "Cannot decide: the agent or service, or one of its owners, is disabled, has left, or has none of the "
-                "approver roles.",
+                "Cannot decide. The agent, the service or one of its owners is disabled, has left the organization, "
+                "or has none of the approver roles.",
                 "cannot_decide",
             )
 

@@ -112,8 +112,14 @@ ENVELOPE: Final[dict[str, Any]] = {
 S = TypeVar("S", bound="ProofBundleSummary")
 
 DEFAULT_REASON: Final = "(no reason given)"
-_Errors = Annotated[int, Meta(ge=0, description="Places where the bundle contradicts itself or stored data.")]
-_Warnings = Annotated[int, Meta(ge=0, description="Places that a reader should check.")]
+_Errors = Annotated[
+    int,
+    Meta(ge=0, description="Number of errors: places where the bundle contradicts itself or stored data."),
+]
+_Warnings = Annotated[
+    int,
+    Meta(ge=0, description="Number of warnings: places of the bundle that a person should check."),
+]
 _Pem = Annotated[
     str,
     Meta(min_length=1, max_length=MAX_PEM_LENGTH, description="An Ed25519 or ECDSA P-256 key in PEM."),
@@ -151,7 +157,12 @@ class IssuerKeyBody(msgspec.Struct, frozen=True, rename="camel"):
 
     id: Annotated[str, Meta(pattern=f"^{ids('pik')}$")]
     issuer: Annotated[
-        str, Meta(min_length=1, max_length=MAX_ISSUER_LENGTH, description="`issuer.id` of the issuer's bundles.")
+        str,
+        Meta(
+            min_length=1,
+            max_length=MAX_ISSUER_LENGTH,
+            description="The value of `issuer.id` in bundles of this issuer.",
+        ),
     ]
     name: str
     key_id: str
@@ -179,7 +190,9 @@ class SignatureCheck(msgspec.Struct, frozen=True, rename="camel"):
 
     verified: bool
     key_id: str | None
-    issuer_key_id: Annotated[str | None, Meta(description="The id of the key at `/orgs/{orgSlug}/proof-issuers`.")]
+    issuer_key_id: Annotated[
+        str | None, Meta(description="The id of the key in the list `/orgs/{orgSlug}/proof-issuers`.")
+    ]
     key_status: KeyStatus | None
 
 

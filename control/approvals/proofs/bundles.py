@@ -39,7 +39,7 @@ ONE: Final = PATH + "/{bundleId}"
 _READ: Final = bearer(Scope.PROOFS_READ)
 _FILE_NAME: Final = re.compile(r"[^A-Za-z0-9._-]")
 _ID: Final = Parameter(
-    "bundleId", "path", Annotated[str, Meta(min_length=1, max_length=128)], "The bundle, by its own `bundleId`."
+    "bundleId", "path", Annotated[str, Meta(min_length=1, max_length=128)], "The value of `bundleId` in the bundle."
 )
 _DETAIL: Final = ResponseSpec("The bundle.", json_content(ProofBundleDetail))
 _RAW: Final = ResponseSpec("The bytes and the media type as received.", dict.fromkeys(MEDIA_TYPES))

@@ -156,7 +156,7 @@ class ProofIssuers(Handlers):
             changed = await _update(transaction, key, "proof_issuer.change", values)
         return issuer_key_body(changed, self.now())
 
-    @route("POST", ONE + "/revoke", _WRITE, errors=(409,), example={"reason": "The key was in a log."})
+    @route("POST", ONE + "/revoke", _WRITE, errors=(409,), example={"reason": "The private key was printed in a log."})
     async def revoke_proof_issuer(
         self, key: IssuerKey, body: IssuerKeyRevocation, transaction: Transaction
     ) -> IssuerKeyBody:
@@ -200,7 +200,7 @@ def _new_key(body: NewIssuerKey, caller: AuthorizationContext, now: datetime, is
     _check_order(valid_from, valid_until, issues)
     issues.raise_if_any("The request body is not valid.")
     if public_key is None:
-        raise TypeError("the key has no issues, but was not loaded")
+        raise TypeError("no fault was found in the key, but it was not loaded")
     return IssuerKey(
         id=new_id("pik"),
         org_id=caller.org_id,

@@ -260,7 +260,7 @@ async def create(
         if same is not None:
             return same, False
         kind = "A verified bundle" if known.is_verified else "A bundle"
-        raise Conflict(f"{kind} with this bundleId and other bytes is stored.")
+        raise Conflict(f"{kind} with this bundleId, but other bytes, is already stored.")
     await _count(connection, bundle, max_bytes)
     await connection.execute(proof_bundles.insert().values(bundle))
     if links:
@@ -282,10 +282,13 @@ async def _count(connection: AsyncConnection, bundle: Mapping[str, Any], max_byt
     used = (await connection.execute(sums.where(columns.org_id == bundle["org_id"]))).one()
     if max_bytes and int(used[0] or 0) + size > max_bytes:
         raise Conflict(
-            f"The bundle would exceed the {max_bytes} bytes that the organization may have in proof bundles."
+            f"With this bundle, the proof bundles of the organization would exceed their limit of {max_bytes} bytes."
         )
     if max_bytes and unsigned and int(used[1] or 0) + unsigned > max_bytes // 2:
-        raise Conflict(f"The bundle would exceed the {max_bytes // 2} bytes that unsigned bundles may have.")
+        raise Conflict(
+            f"With this bundle, the unsigned bundles of the organization would exceed their limit of {max_bytes // 2} "
+            "bytes."
+        )
     changes = {"bundles": columns.bundles + 1, "bytes": columns.bytes + size}
     changes |= {"unsigned_bytes": columns.unsigned_bytes + unsigned}
     of_project = columns.project_id == bundle["project_id"]

@@ -96,9 +96,7 @@ PATH: Final = "/orgs/{orgSlug}/projects/{projectSlug}/proof-bundles"
 class ProofSubmission(Handlers):
     """Handlers of submitted bundles. `max_bytes`: maximum size of an organization's bundles (0: no limit)."""
 
-    TAG: ClassVar = Tag(
-        "proof-bundles", "Signed records about code changes, with claims and evidence (specification 2.8)."
-    )
+    TAG: ClassVar = Tag("proof-bundles", "Signed records about code changes, with claims and evidence.")
     intake: Intake
     slots: RequestSlots
     max_bytes: int

@@ -72,7 +72,7 @@ class ReportedCommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     authored_at: TimeInput | None = None
     files: Annotated[
         Annotated[list[_FilePath], Meta(max_length=MAX_FILES)] | None,
-        Meta(description="Paths of the changed files. A renamed file has both paths. `null`: not known."),
+        Meta(description="Paths of the changed files. A renamed file has its old and its new path. `null`: not known."),
     ] = None
     files_truncated: _FilesTruncated = False
     url: Url | None = None
@@ -105,15 +105,15 @@ class NewReleaseReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     environment: Annotated[
         Annotated[str, line(MAX_ENVIRONMENT_LENGTH)] | None,
         Meta(
-            description="Must consist of printable characters. It names the environment of the release, which the "
-            "change event contains."
+            description="Must consist of printable characters. It names the environment to which the release was "
+            "deployed. The change event of the release has this environment."
         ),
     ] = None
     commits: Annotated[
         list[ReportedCommit],
         Meta(
             max_length=MAX_REPORTED_COMMITS,
-            description="Commits, newest first. Split longer lists into several reports.",
+            description=f"Commits, newest first. Report more than {MAX_REPORTED_COMMITS} commits in several requests.",
         ),
     ] = []
 
@@ -143,7 +143,8 @@ class ReleaseReportResult(Release, frozen=True, rename="camel"):
     """A release, and the effects of the report."""
 
     commits_upserted: Annotated[
-        int, Meta(ge=0, description="Number of commits that were not known, or whose files were not known.")
+        int,
+        Meta(ge=0, description="Number of commits that Sluice did not know before, or whose files it did not know."),
     ]
     issues_resolved: Annotated[list[str], Meta(description="Short ids of issues that the commits name as fixed.")]
     issues_reopened: Annotated[list[str], Meta(description="Short ids of issues whose fix a commit reverts.")]

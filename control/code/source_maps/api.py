@@ -169,7 +169,7 @@ class UploadedSourceMap(SourceMap, frozen=True, rename="camel"):
 
     removed_releases: Annotated[
         list[str],
-        Meta(description="Releases whose source maps were removed, because the project would have had too many."),
+        Meta(description="Releases whose source maps were removed to make room for this source map."),
     ]
 
 

@@ -98,11 +98,15 @@ async def _make_room(connection: AsyncConnection, new: NewSourceMap, max_bytes: 
             count, size = count - maps, size - size_of_release
     if _is_over(count, size, max_bytes):
         is_many = count > MAX_MAPS
-        limit = f"more than {MAX_MAPS}" if is_many else f"larger than {max_bytes} bytes, compressed"
+        problem = (
+            f"The release would have more than {MAX_MAPS} source maps."
+            if is_many
+            else f"The compressed source maps of the release would be larger than {max_bytes} bytes."
+        )
         remedy = "Delete source maps of this release" + (
             "." if is_many else ", or ask the operator to raise the limit."
         )
-        raise Conflict(f"The source maps of this release would be {limit}. {remedy}")
+        raise Conflict(f"{problem} {remedy}")
     if removed:
         await connection.execute(
             source_maps.delete().where(_COLUMNS.project_id == new.project_id, _COLUMNS.release.in_(removed))

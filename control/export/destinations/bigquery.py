@@ -241,7 +241,7 @@ def _refused(reply: HttpReply) -> DestinationError:
     match reply.status:
         case 401 | 403:
             return DestinationError(
-                "BigQuery refused the service account, or its permissions do not suffice.", permanent=True
+                "BigQuery refused the service account, or the service account lacks a permission.", permanent=True
             )
         case 404:
             return DestinationError("The project or the dataset does not exist.", permanent=True)

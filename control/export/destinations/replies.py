@@ -28,7 +28,7 @@ _REFUSED: Final = (
 )
 _DENIED: Final = (
     "The credentials lack a permission. Permit writing objects and reading their metadata (s3:PutObject and "
-    "s3:GetObject, also for the key that encrypts the bucket), without a condition that excludes this service."
+    "s3:GetObject), and using the key that encrypts the bucket. No condition of a policy may exclude this service."
 )
 _UNKNOWN_KEY: Final = "The store does not know the access key, or the access key is disabled."
 _SIGNATURE: Final = "The signature does not match. The secret key does not belong to the access key id or the account."

@@ -93,8 +93,8 @@ ISSUE_ROLLUPS: Final = StreamSchema(
         Column(
             "change_number",
             _I,
-            "The number of the change among all issue changes of the organization. Of the rows of an issue, the row "
-            "with the greatest number is current.",
+            "The number of the change. All changes of an organization's issues are numbered in one sequence. Of the "
+            "rows of an issue, the row with the greatest number is current.",
         ),
         *_PROJECT,
         Column("issue_id", _S, "The id of the issue."),
@@ -116,7 +116,7 @@ ISSUE_ROLLUPS: Final = StreamSchema(
         Column(
             "merged_into",
             _S,
-            "The id of the issue into which the issue was merged, and which counts its occurrences.",
+            "The id of the issue into which this issue was merged. That issue counts the occurrences of both.",
             nullable=True,
         ),
         Column("created_at", _T, "When the issue was created."),

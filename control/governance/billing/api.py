@@ -217,9 +217,9 @@ class Subscription(msgspec.Struct, frozen=True, rename="camel"):
     """The organization's subscription at the payment processor."""
 
     plan: Annotated[str | None, Meta(description="Name of the plan. `null` if the organization has had none so far.")]
-    status: Annotated[str, Meta(description="The processor's own value, such as `active` or `past_due`.")]
+    status: Annotated[str, Meta(description="Status at the payment processor, such as `active` or `past_due`.")]
     monthly_items: Annotated[
-        int | None, Meta(description="Monthly quota that the plan gives. 0: unlimited. `null`: none so far.")
+        int | None, Meta(description="Monthly quota of the plan. 0: unlimited. `null`: no plan has set a quota so far.")
     ]
     current_period_end: Annotated[Timestamp | None, Meta(description="When the paid period ends.")]
 

@@ -88,8 +88,8 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     state: Annotated[
         ErasureState,
         Meta(
-            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is "
-            "erased, or in a dry run counted."
+            description="FAILED: the operator has to act (`message` has the reason). COMPLETED: all items are erased, "
+            "or, in a dry run, counted."
         ),
     ]
     project_id: Annotated[str | None, Meta(description="`null` if the whole organization is erased.")]
@@ -98,12 +98,13 @@ class Erasure(msgspec.Struct, frozen=True, rename="camel"):
     filter_count: Annotated[
         Annotated[int, Meta(ge=0)] | None, Meta(description="`null` if the filters were deleted after the erasure.")
     ]
-    from_: Annotated[StoredItemTime | None, Meta(description="Inclusive. `null` if the range is open.")] = (
+    from_: Annotated[StoredItemTime | None, Meta(description="Start of the range, inclusive. `null`: no start.")] = (
         msgspec.field(name="from")
     )
-    to: Annotated[StoredItemTime | None, Meta(description="Exclusive. `null` if the range is open.")]
+    to: Annotated[StoredItemTime | None, Meta(description="End of the range, exclusive. `null`: no end.")]
     rows: Annotated[
-        dict[str, int], Meta(description="Rows by table: the rows erased so far, or in a dry run the rows found.")
+        dict[str, int],
+        Meta(description="By table, the number of rows erased so far. In a dry run, the number of rows found."),
     ]
     message: Annotated[str | None, Meta(description="The reason why the erasure waits or has failed.")]
     requested_by_principal_id: Annotated[str | None, Meta(description="`null` if the operator requested the erasure.")]

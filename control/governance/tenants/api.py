@@ -152,8 +152,8 @@ RetentionDays = Annotated[
 _ResolveOnMerge = Annotated[
     organization_store.ResolveOnMerge,
     Meta(
-        description="The effect of merging a fix on the issues of the project: they are resolved in the next release "
-        "(`next_release`), or immediately (`now`)."
+        description="When merging a fix resolves the issues that it fixes: in the next release (`next_release`), or "
+        "immediately (`now`)."
     ),
 ]
 _EXEMPT_KEYS: Final = (

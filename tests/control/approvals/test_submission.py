@@ -24,7 +24,7 @@ async def test_unmatched_actions_require_approval(office: Office) -> None:
     assert answer == {
         "decision": "ASK",
         "riskClass": "HIGH",
-        "reason": "No other rule matches the action: the fallback requires 1 approval.",
+        "reason": "The fallback rule, which applies if no other rule matches, requires 1 approval.",
         "minApprovers": 1,
         "policySource": "fallback",
         "request": {

@@ -369,7 +369,7 @@ async def test_invalid_exports_are_rejected(office: Office) -> None:
     hashes = {n: bytes.fromhex(json.loads(line)["hash"]) for n, line in enumerate(lines, 1)}
     assert verify_export(lines[2:], {2: hashes[2]}).first_break is None
     assert verify_export(lines[2:], {2: hashes[1]}).first_break == (3, "unlinked")
-    with pytest.raises(ValueError, match="the file starts at event 3, after the event in --noted"):
+    with pytest.raises(ValueError, match="the file starts at event 3, but --noted has the hash of an earlier event"):
         verify_export(lines[2:], {1: hashes[1]})  # it would hold whatever became of what was noted
 
 

@@ -201,7 +201,9 @@ async def test_machines_that_can_never_decide_are_not_listed(office: Office) -> 
             (f"body.machineApproverIds[{n}]", "cannot_decide") for n in range(1, 5)
         ]
     status, answer, _ = await office.call("PATCH", path, {"approverRoles": ["ADMIN"]})
-    message = "An agent or service in machineApproverIds cannot decide with these roles. Change both fields."
+    message = (
+        "With these roles, an agent or service in machineApproverIds cannot decide. Change machineApproverIds too."
+    )
     fault = {"path": "body.approverRoles", "message": message, "code": "cannot_decide"}
     assert (status, answer["error"]["details"]) == (400, [fault])
     status, changed, _ = await office.call("PATCH", path, {"approverRoles": ["ADMIN"], "machineApproverIds": []})

@@ -185,7 +185,9 @@ def test_reasons_say_which_rule_decided_and_what() -> None:
         decision_reason(decide([], PolicyQuery("issue.resolve", "issue")))
         == "The built-in rule for issue.resolve allows the action."
     )
-    assert decision_reason(FALLBACK) == "No other rule matches the action: the fallback requires 1 approval."
+    assert (
+        decision_reason(FALLBACK) == "The fallback rule, which applies if no other rule matches, requires 1 approval."
+    )
 
 
 def test_invalid_patterns_and_actions() -> None:

@@ -127,10 +127,13 @@ async def test_other_bytes_under_the_same_id_conflict(control: Control) -> None:
     made = bundle()
     assert (await submit(control, made))[0] == 201
     status, answer = await submit(control, json.dumps(made, indent=2).encode(), "application/json")
-    assert (status, answer["error"]["message"]) == (409, "A bundle with this bundleId and other bytes is stored.")
+    assert (status, answer["error"]["message"]) == (
+        409,
+        "A bundle with this bundleId, but other bytes, is already stored.",
+    )
     assert (await submit(control, signed(made)))[0] == 201, "a verified bundle takes the id of an unsigned one"
     status, answer = await submit(control, made | {"tier": "B"})
-    message = "A verified bundle with this bundleId and other bytes is stored."
+    message = "A verified bundle with this bundleId, but other bytes, is already stored."
     assert (status, answer["error"]["message"]) == (409, message)
     assert (await submit(control, signed(made | {"tier": "B"})))[0] == 409
     path = f"{BUNDLES}/{made['bundleId']}"
@@ -417,7 +420,9 @@ async def test_an_organization_has_a_maximum(control: Control) -> None:
     first = bundle()
     assert (await submit(control, first))[0] == 201
     status, answer = await submit(control, bundle())
-    message = f"The bundle would exceed the {SIZE + 5} bytes that unsigned bundles may have."
+    message = (
+        f"With this bundle, the unsigned bundles of the organization would exceed their limit of {SIZE + 5} bytes."
+    )
     assert (status, answer["error"]["message"]) == (409, message)
     assert (await submit(control, first))[0] == 200
     await register(control)

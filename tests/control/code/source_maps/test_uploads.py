@@ -201,7 +201,7 @@ async def test_the_oldest_releases_make_room(control: Control) -> None:
 async def test_a_release_that_is_too_large_alone_is_refused(control: Control) -> None:
     answers = [await upload(control, document(), url=f"/{name}.js") for name in "abcdef"]
     status, body = answers[-1]
-    message = "The source maps of this release would be larger than 300 bytes, compressed. Delete source maps of this "
+    message = "The compressed source maps of the release would be larger than 300 bytes. Delete source maps of this "
     message += "release, or ask the operator to raise the limit."
     assert (answers[0][0], status, body["error"]["message"]) == (201, 409, message)
 
@@ -213,7 +213,7 @@ async def test_a_release_that_alone_has_too_many_is_refused(control: Control, mo
         assert (await upload(control, document(), url=f"/{name}.js"))[0] == 201
     before = await listed(control)
     status, body = await upload(control, document(), url="/c.js")
-    message = "The source maps of this release would be more than 2. Delete source maps of this release."
+    message = "The release would have more than 2 source maps. Delete source maps of this release."
     assert (status, body["error"]["code"], body["error"]["message"]) == (409, "conflict", message)
     assert await listed(control) == before
     status, body = await upload(control, document("../src/b.ts"), url="/b.js")
