@@ -6,7 +6,7 @@ from sluice.options import JSON, ORG, PROJECT, Action, Command, flag, option
 
 _TOKEN_FILE: Final = option(
     "--token-file",
-    "file that has only the access token, or that `sluice init` wrote; default: the variable RELEASE_TOKEN",
+    "file with nothing but the access token, or a file from `sluice init`; default: the variable RELEASE_TOKEN",
     metavar="FILE",
 )
 _BUNDLE: Final = option("file", "bundle, statement or envelope; -: standard input", metavar="FILE")
@@ -52,8 +52,8 @@ CLIENT_COMMANDS: Final = (
                     PROJECT,
                     option(
                         "--url-prefix",
-                        "where the folder is served, such as /static or https://cdn.example/shop, or where a server "
-                        "runs it, such as /app/dist; default: /",
+                        "where browsers load the folder from, such as /static or https://cdn.example/shop; for scripts "
+                        "that run on a server, their folder there, such as /app/dist; default: /",
                         metavar="URL",
                         default="/",
                     ),

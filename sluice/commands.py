@@ -31,7 +31,7 @@ _SERVING: Final = (
     option("--port", "port to listen on; default: SLUICE_PORT, or 4318; 0: any free port", metavar="P", type=port),
     option(
         "--health-port",
-        "a second port on 127.0.0.1, for this command only; with --workers, it covers all workers; default: none",
+        "a second port on 127.0.0.1, for health checks and metrics of this command and all its workers; default: none",
         metavar="P",
         type=port,
     ),
@@ -207,8 +207,8 @@ COMMANDS: Final = (
             option(
                 "action",
                 "show: lists the keys of the ring and how many secrets each encrypts; rotate: generates a new key if "
-                "the ring is a file, then re-encrypts every secret with the first key; retire: removes unused keys "
-                "from the file",
+                "the ring is a file, then re-encrypts every secret with the first key of the ring; retire: removes "
+                "unused keys from the file",
                 choices=("show", "rotate", "retire"),
             ),
         ),

@@ -138,5 +138,5 @@ def _refusal(url: str, error: urllib.error.HTTPError) -> str:
         found = msgspec.json.decode(error.read(_MAX_RESPONSE_BYTES), type=_Refusal).error
         reason = " ".join([found.message, *(f"{one.path}: {one.message}" for one in found.details[:3])])[:500]
     except (msgspec.MsgspecError, ValueError, RecursionError, OSError, HTTPException):
-        reason = f"{str(error.reason)[:100]}. It is not a Sluice API response. Check --server."
+        reason = f"{str(error.reason)[:100]}. The response is not from the Sluice API. Check --server."
     return f"{url} returned {error.code}: {reason}"

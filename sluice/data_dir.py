@@ -214,7 +214,9 @@ def _log_unmarked(error: OSError) -> None:
     that is made now may not be recognized."""
     import structlog  # imported here, because the first line of `up` waits for the imports of this module
 
-    structlog.get_logger(__name__).warning("the data directory cannot be marked as in use or stopped", error=str(error))
+    structlog.get_logger(__name__).warning(
+        "the state of the data directory (in use or not) cannot be recorded", error=str(error)
+    )
 
 
 def _current(directory: Path) -> DataMark:

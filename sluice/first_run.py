@@ -69,7 +69,7 @@ def write(path: Path, credentials: msgspec.Struct) -> None:
             temporary.unlink()
     except FileExistsError as error:
         raise StartupError(
-            f"{path} exists, and may have the only copy of a secret; move it to another place if it is not needed."
+            f"{path} exists, and may have the only copy of a secret. If you do not need it, move it elsewhere."
         ) from error
     except OSError as error:
         raise StartupError(f"{path} cannot be written: {error.strerror}.") from error

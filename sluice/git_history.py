@@ -172,8 +172,8 @@ def _git(directory: Path, *arguments: str) -> bytes:
         reason = " ".join(done.stderr.decode("utf-8", "replace").split())[:500]
         if _LACKS_OBJECTS.search(reason):
             raise _GitFailed(
-                f"{directory} lacks a part of its history (it may be a partial clone), and this command does not "
-                f"fetch: run `git fetch` first ({reason})."
+                f"{directory} lacks a part of its history (it may be a partial clone). Run `git fetch` first, because "
+                f"this command does not fetch ({reason})."
             )
         raise _GitFailed(f"git failed in {directory}: {reason or f'exit code {done.returncode}'}.")
     return done.stdout

@@ -90,10 +90,10 @@ def encode(message: Request | Reply) -> bytes:
 TAKE_TIMEOUT_S: Final = 600.0  # linking very many files takes a while; inserts wait for a fraction of it
 REPLY_TIMEOUT_S: Final = 30.0
 NOT_SERVED: Final = (
-    "The data directory {} is in use by a process that takes no backups: it is starting or stopping, or is not "
-    "`sluice up` of this release with the embedded stores; try again later."
+    "The process that uses the data directory {} takes no backups: the process is starting or stopping, or it is not "
+    "`sluice up` of this release with the embedded stores. Try again later."
 )
-LOST: Final = "The connection to the process that serves the data directory was lost, so no backup was made: {}."
+LOST: Final = "No backup was made, because the connection to the process that uses the data directory was lost: {}."
 
 
 class SnapshotConnection:
@@ -115,7 +115,7 @@ class SnapshotConnection:
         if isinstance(reply, Failed):
             raise BackupFailed(reply.message)
         if not isinstance(reply, Taken):
-            raise BackupFailed(LOST.format("it sent an unexpected reply"))
+            raise BackupFailed(LOST.format("the process sent an unexpected reply"))
         self._heartbeat.start()
         return reply.snapshot
 
@@ -152,7 +152,7 @@ class SnapshotConnection:
         if isinstance(reply, Failed):
             raise BackupFailed(reply.message)
         if not isinstance(reply, Held):
-            raise BackupFailed(LOST.format("it sent an unexpected reply"))
+            raise BackupFailed(LOST.format("the process sent an unexpected reply"))
 
     def _ask(self, request: Request) -> Reply:
         try:
@@ -160,7 +160,7 @@ class SnapshotConnection:
                 self._connection.sendall(encode(request))
                 line = self._lines.readline(MAX_LINE_BYTES)
             if not line:
-                raise BackupFailed(LOST.format("it ended the connection"))
+                raise BackupFailed(LOST.format("the process ended the connection"))
             return decode_reply(line)
         except (OSError, msgspec.MsgspecError) as error:
             raise BackupFailed(LOST.format(error)) from error

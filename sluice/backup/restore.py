@@ -226,7 +226,7 @@ def _compare_all(
     progress = Progress(verb)
     for done, (entry, found) in enumerate(read, 1):
         if found != (entry.size, entry.sha256):
-            raise Damaged(f"The backup {directory} is damaged: {entry.path} differs from its manifest.")
+            raise Damaged(f"The backup {directory} is damaged: {entry.path} differs from the manifest.")
         progress(done, len(manifest.files))
 
 

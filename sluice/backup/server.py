@@ -55,7 +55,7 @@ def require_embedded(settings: ChassisSettings) -> Path:
     if not settings.uses_embedded_clickhouse or file is None:
         stores = "ClickHouse" if not settings.uses_embedded_clickhouse else "PostgreSQL"
         raise BackupFailed(
-            f"`sluice backup` copies the embedded stores, and the settings name a {stores} server; docs/backup.md "
+            f"`sluice backup` copies only the embedded stores, but the settings name a {stores} server. docs/backup.md "
             "describes how to back up servers.",
             exit_code=2,
         )
@@ -159,8 +159,8 @@ def failures_of_stores() -> Iterator[None]:
 BEGIN_TIMEOUT_S: Final = 10.0  # for the first message of a connection
 BUSY: Final = "Another backup is in progress; try again when it has ended."
 DISK_LOW: Final = (
-    "No backup was made: the disk of the data directory is nearly full, and the snapshot of a backup keeps deleted "
-    "files on the disk."
+    "No backup was made, because the disk of the data directory is nearly full. A backup needs free space: while it "
+    "runs, deleted files stay on the disk."
 )
 ROOT: Final = 0
 
@@ -196,7 +196,10 @@ class BackupServer:
         try:
             listener = self._listen()
         except OSError as error:  # for example a file system without sockets; the service runs without backups
-            log.warning("backups are not possible while the service runs", error=str(error))
+            log.warning(
+                "backups are not possible until the next start: their socket cannot be opened",
+                error=str(error),
+            )
             yield
             return
         server = await asyncio.start_unix_server(self._accept, sock=listener, limit=client.MAX_LINE_BYTES)
@@ -282,7 +285,7 @@ class BackupServer:
                 return False
             request = client.decode_request(line)
             if isinstance(request, Alive) and self._taker.is_disk_low:
-                log.warning("backup abandoned: its snapshot keeps deleted files on a disk that is nearly full")
+                log.warning("backup abandoned: the disk is nearly full, and a backup keeps deleted files")
                 await _send(writer, Failed(DISK_LOW))
                 return False
             await _send(writer, Held())

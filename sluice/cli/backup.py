@@ -233,9 +233,9 @@ def run_restore(arguments: argparse.Namespace) -> int:
     if target is not None:
         if count is None:
             print(
-                "The restored directory has data that was erased after this time. Before the start, apply the latest "
-                f"export of erasures with `sluice erasures apply FILE --data {target}`. If this release is not the "
-                "release of the backup, run `sluice migrate` first."
+                "If data was erased after this time, the restored directory has this data again. Before the start, "
+                f"apply the latest export of erasures with `sluice erasures apply FILE --data {target}`. If this "
+                "release is not the release of the backup, run `sluice migrate` first."
             )
         else:
             print(f"Erasures applied: {count}. Gateways execute them after the start.")

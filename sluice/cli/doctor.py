@@ -155,7 +155,7 @@ async def _erasures(settings: ChassisSettings) -> str:
 
 def _clickhouse(settings: ChassisSettings, *, running: bool) -> str:
     if settings.uses_embedded_clickhouse and running:
-        return "embedded, open in the running sluice; see the line `server`"
+        return "embedded, and in use by the running sluice, so not checked here; see the line `server`"
     if (
         settings.uses_embedded_clickhouse
         and not (settings.data_dir / "clickhouse").is_dir()

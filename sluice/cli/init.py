@@ -30,7 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Create all of these; the exit code. Raises StartupError for an invalid or taken slug, or a file that exists."""
     for option in ("org", "project"):
         if not is_slug(getattr(arguments, option)):
-            raise StartupError(f"--{option} must be 1 to 64 lowercase letters, digits, inner hyphens.", exit_code=2)
+            raise StartupError(
+                f"--{option} must have 1 to 64 lowercase letters, digits or hyphens, and must not begin or end with a "
+                "hyphen.",
+                exit_code=2,
+            )
     settings = load_settings(arguments, prepare=True)
     name = f"init-{arguments.org}-{arguments.project}.json"
     file = Path(arguments.out).absolute() if arguments.out else settings.data_dir / name

@@ -111,14 +111,17 @@ def _verify(directory: Path, _arguments: argparse.Namespace) -> int:
     if bad:
         files = f"{bad} files are" if bad > 1 else "1 file is"
         raise StartupError(
-            f"{files} damaged or missing; intact frames are stored nevertheless, see docs/operations.md."
+            f"{files} damaged or missing. A gateway still stores all intact requests. docs/operations.md "
+            "(SluiceJournalDamaged) describes what to do."
         )
     return 0
 
 
 def _requeue(directory: Path, arguments: argparse.Namespace) -> int:
     if arguments.all == bool(arguments.names):
-        raise StartupError("Name the files to requeue as in the output of `inspect`, or use --all.", exit_code=2)
+        raise StartupError(
+            "Name the files to requeue (`sluice journal inspect` lists them), or use --all.", exit_code=2
+        )
     names = None if arguments.all else [name.removesuffix(SEGMENT_SUFFIX) + SEGMENT_SUFFIX for name in arguments.names]
     known = {one.name for one in inspection.list_quarantined(directory)}
     unknown = sorted(set(names or ()) - known)
@@ -238,8 +241,8 @@ def _faults(report: SegmentReport, facts: SegmentFacts | None) -> list[str]:
             faults.append(f"bytes {lost.start} to {lost.end} are damaged, requests {lost.first} to {lost.last}{owner}")
     if report.shared:
         faults.append(
-            f"overlaps {report.shared_with}: {report.shared} requests of this segment have sequences that "
-            f"{report.shared_with} also has"
+            f"overlaps {report.shared_with}: {report.shared} requests of this segment have the same sequences as "
+            f"requests of {report.shared_with}"
         )
     if facts is not None and facts.requests is not None and facts.requests > report.requests and not faults:
         faults.append(f"{facts.requests - report.requests} requests at its end are missing")

@@ -248,7 +248,7 @@ async def _release_enforcement(connection: AsyncConnection, organization: Stored
     return f"{organization.slug} no longer requires single sign-on: passwords and tokens of its users work again."
 
 
-TOKEN_NAME = "Created by sluice owner"  # noqa: S105 (a name)
+TOKEN_NAME = "Created with the command sluice owner"  # noqa: S105 (a name)
 
 
 class RecoveredToken(msgspec.Struct, frozen=True, rename="camel"):

@@ -178,7 +178,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         raise StartupError(f"{arguments.at} is not a time.", exit_code=2)
     keys = [*_public_keys(arguments.key or []), *(one for name in arguments.keys or [] for one in _published(name))]
     if not keys:
-        raise StartupError("Name a public key in --key, or published keys in --keys.", exit_code=2)
+        raise StartupError("Pass a public key in --key, or a file of published keys in --keys.", exit_code=2)
     raw = _read_bytes(arguments.file, reading.MAX_BYTES)
     try:
         envelope = dsse.parse(raw)
@@ -198,7 +198,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             print(_line(f"{arguments.file} is verified: bundle {name} is signed with the key {known.key_id}."))
             return 0
         reasons.append(reason)
-    for reason in reasons or ["no signature was made with one of the given keys."]:
+    for reason in reasons or ["none of its signatures was made with one of the given keys."]:
         print(_line(f"{arguments.file} is not verified: {reason}"))
     return 1
 

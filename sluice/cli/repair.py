@@ -52,8 +52,8 @@ def _reject_unfinished_batches(directory: Path) -> None:
     """
     if directory.is_dir() and any(facts.batches and not facts.taken for facts in inspection.inspect(directory)):
         raise StartupError(
-            f"The journal at {directory} has partially stored batches. Start the gateway, which stores them, stop it, "
-            "then run the repair again."
+            f"The journal at {directory} has partially stored batches. Start the gateway, wait until it has stored "
+            "these batches, and stop the gateway. Then run the repair again."
         )
 
 

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         on_database(settings, lambda database: _work(database, arguments.action, keys))
     except DecryptionError as error:
-        raise StartupError(f"A stored secret cannot be decrypted; nothing was lost: {error}.") from error
+        raise StartupError(f"A stored secret cannot be decrypted: {error}. No secret was lost.") from error
     return 0
 
 
@@ -91,4 +91,4 @@ async def _show(database: Database, keys: KeySource) -> None:
 
 def _show_missing(used: Counter[str]) -> None:
     for kid in sorted(used):
-        print(f"key {kid}: {used[kid]} secrets, MISSING: they cannot be decrypted")
+        print(f"key {kid}: MISSING, so its {used[kid]} secrets cannot be decrypted")

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.traffic:
         traffic = sample_traffic.send(url, credentials.legacy_key)
         print(
-            f"\nSent as well, as traffic of the last hour: {traffic.traces} traces, {traffic.spans} spans, "
+            f"\nAlso sent: an hour of traffic, with {traffic.traces} traces, {traffic.spans} spans and "
             f"{traffic.log_records} log records."
         )
         if site:

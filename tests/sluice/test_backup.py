@@ -234,8 +234,8 @@ def flip(path: Path) -> None:
         (lambda backup: (backup / CHECKSUM).unlink(), "is not a complete backup: it has no manifest.sha256."),
         (lambda backup: (backup / MANIFEST).unlink(), "is not a complete backup: it has no manifest.json."),
         (lambda backup: flip(backup / MANIFEST), "is damaged: its checksum differs."),
-        (lambda backup: flip(backup / "sluice.db"), "sluice.db differs from its manifest."),
-        (lambda backup: (backup / "sluice.db").write_bytes(b""), "sluice.db differs from its manifest."),
+        (lambda backup: flip(backup / "sluice.db"), "sluice.db differs from the manifest."),
+        (lambda backup: (backup / "sluice.db").write_bytes(b""), "sluice.db differs from the manifest."),
         (lambda backup: (backup / "sluice.db").unlink(), "sluice.db is missing."),
     ],
 )
@@ -384,4 +384,4 @@ def test_what_cannot_be_backed_up_is_one_sentence(migrated: Path, tmp_path: Path
     assert "There is nothing to back up" in refused(tmp_path / "nowhere", 1, target)
     assert not (tmp_path / "nowhere").exists()
     with data_dir.locked(migrated, exclusive=True):
-        assert "is in use by a process that takes no backups" in refused(migrated, 1, target)
+        assert "takes no backups: the process is starting or stopping" in refused(migrated, 1, target)

@@ -89,7 +89,7 @@ def test_init_rejects_existing_names_and_invalid_slugs(tmp_path: Path, migrated:
     sentence = refusal(sluice("init", "--data", migrated, "--org", "other", "--out", tmp_path / "acme.json"), 1)
     assert sentence.startswith(f"{tmp_path}/acme.json exists")
     assert refusal(sluice("init", "--data", migrated, "--org", "Not A Slug"), 2).startswith(
-        "--org must be 1 to 64 lowercase"
+        "--org must have 1 to 64 lowercase"
     )
 
 

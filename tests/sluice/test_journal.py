@@ -211,7 +211,7 @@ def test_verify_reports_segments_that_have_the_same_requests(tmp_path: Path, com
     assert [line for line in done.out.splitlines() if line.startswith("BAD")] == [
         (
             f"BAD  0/{path(11).name}  overlaps {path(14).name}: "
-            f"2 requests of this segment have sequences that {path(14).name} also has"
+            f"2 requests of this segment have the same sequences as requests of {path(14).name}"
         )
     ]
 

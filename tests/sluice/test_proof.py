@@ -162,7 +162,7 @@ def test_sign_and_verify(bundle: str, signed: Path, capsys: pytest.CaptureFixtur
 
     other = dsse.public_pem(Ed25519PrivateKey.generate().public_key())
     assert main(["proof", "verify", str(signed / "signed"), "--key", write(signed / "other", other)]) == 1
-    assert "no signature was made with one of the given keys" in capsys.readouterr().out
+    assert "none of its signatures was made with one of the given keys" in capsys.readouterr().out
     for unsigned in (bundle, write(signed / "empty", "")):
         assert main(["proof", "verify", unsigned, "--key", str(signed / "pub")]) == 1
         assert "is not verified: Is not a DSSE envelope" in capsys.readouterr().out
@@ -216,7 +216,10 @@ def test_what_cannot_be_done_is_one_sentence_and_2(
         (["sign", bundle, "--key", str(signed / "pub")], "Is not a private key in PEM"),
         (["sign", named, "--key", str(signed / "key")], "The bundle names the key other, but --key is the key sha256:"),
         (["key", "--out", str(signed / "key")], "cannot be written: File exists."),
-        (["verify", str(signed / "signed")], "Name a public key in --key, or published keys in --keys."),
+        (
+            ["verify", str(signed / "signed")],
+            "Pass a public key in --key, or a file of published keys in --keys.",
+        ),
         (["verify", str(signed / "signed"), "--key", str(signed / "key")], "Is a private key, which must stay secret"),
         (["verify", str(signed / "signed"), "--key", bundle], "Is not a public key in PEM"),
         (["verify", str(signed / "signed"), "--keys", bundle], "is not a list of published keys"),

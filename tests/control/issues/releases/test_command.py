@@ -268,8 +268,8 @@ ANSWERS = (
     ("200 OK", json.dumps(ANSWER | {"commitsUpserted": "1"}), "a Sluice API response"),
     ("200 OK", json.dumps(ANSWER | {"issuesResolved": [1]}), "a Sluice API response"),
     ("200 OK", "[" * 200_000, "a Sluice API response"),
-    ("400 Bad", "[" * 200_000, "returned 400: Bad. It is not a Sluice API response."),
-    ("400 B\x1b[31m", "{}", "returned 400: B\ufffd[31m. It is not a Sluice API response."),
+    ("400 Bad", "[" * 200_000, "returned 400: Bad. The response is not from the Sluice API."),
+    ("400 B\x1b[31m", "{}", "returned 400: B\ufffd[31m. The response is not from the Sluice API."),
     ("400 Bad", '{"error": {"message": "a\\u001bb", "details": 7}}', "a Sluice API response"),
     ("400 Bad", '{"error": {"message": "a\\u001bb"}}', "returned 400: a\ufffdb"),
 )
