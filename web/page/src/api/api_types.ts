@@ -11,7 +11,7 @@ export interface components {
          */
         Acceptance: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -23,7 +23,7 @@ export interface components {
             /** @default null */
             totp: string | null;
             /**
-             * @description Whether to join with the account that has verified the address. If the invitation was mailed and there is such an account, it always joins.
+             * @description Whether the account that has verified the address becomes the member, instead of a new account. After a mailed invitation, the verified account becomes the member in any case, if there is one.
              * @default false
              */
             existingAccount: boolean;
@@ -198,10 +198,10 @@ export interface components {
             targetType: string | null;
             effect: components["schemas"]["Effect"];
             riskClass: components["schemas"]["RiskClass"];
-            /** @description Required number of approvals, for ASK. */
+            /** @description Required number of approvals. Used only if `effect` is ASK. */
             minApprovers: number;
             approverRoles: components["schemas"]["Role"][];
-            /** @description Ids of the agents and services that may decide, for ASK. */
+            /** @description Ids of the agents and services that may decide. Used only if `effect` is ASK. */
             machineApproverIds: string[];
             /** @description Minutes until a request expires. */
             ttlMinutes: number;
@@ -244,7 +244,7 @@ export interface components {
             targetId: string;
             status: components["schemas"]["Status"];
             minApprovers: number;
-            /** @description Null if a built-in rule or the fallback applied. */
+            /** @description The policy that applied. Null if a built-in rule applied, or if no rule matched the action, so that the fallback applied. */
             policyId: string | null;
             /** @description The principal whose vote decided the request. */
             deciderPrincipalId: string | null;
@@ -261,7 +261,7 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description `summary`, `projectTag`, and the rule that applied: `policySource`, `policyReason`. */
+            /** @description `summary`, `projectTag`, `policySource` and `policyReason`. The last two describe the rule that applied. */
             payload: components["schemas"]["SentJson"];
         };
         /**
@@ -292,7 +292,7 @@ export interface components {
         ApprovalViewer: {
             mayApprove: boolean;
             mayReject: boolean;
-            /** @description Whether a rejection by the caller withdraws the request. */
+            /** @description Whether the request counts as withdrawn if the caller rejects it. */
             withdraws: boolean;
             why: components["schemas"]["ApprovalRefusals"];
         };
@@ -387,7 +387,7 @@ export interface components {
         AttributeValues: {
             key: string;
             data: components["schemas"]["ValueCount"][];
-            /** @description Whether all spans (or log records) of the window were read, and all values are listed. */
+            /** @description Whether the list has all values of the window. False: some spans (or log records) were not read, or some values are not listed. */
             complete: boolean;
             scanned: number;
             range: components["schemas"]["Range"];
@@ -535,7 +535,7 @@ export interface components {
          */
         Change: {
             id: string;
-            /** @description The kind of change. `flag` is a feature flag. */
+            /** @description The kind of change. `flag`: a feature flag was changed. */
             kind: components["schemas"]["ChangeKind"];
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             title: string;
@@ -675,7 +675,7 @@ export interface components {
             /** @description Kind of the channel, `unknown` if no channel has this id. */
             kind: string;
             delivered: boolean;
-            /** @description `not_found`, `disabled`, `too_many`, `queued` while delivery is attempted, or the reason of a failure. */
+            /** @description `not_found` (no channel has this id), `disabled`, `too_many`, `queued` (the delivery is not finished yet), or the reason why the delivery failed. */
             error: string | null;
         };
         /**
@@ -727,7 +727,7 @@ export interface components {
             id: string;
             principalId: string;
             platform: components["schemas"]["ChatPlatform"];
-            /** @description The workspace. `null` on platforms where users are global. */
+            /** @description The id of the workspace. `null` on platforms where a user is not bound to a workspace. */
             teamId: string | null;
             userId: string;
             /**
@@ -798,7 +798,7 @@ export interface components {
          */
         CodeExchange: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -916,7 +916,7 @@ export interface components {
             attributeMapping?: {
                 [key: string]: string | string[];
             } | null;
-            /** @description Role by group, applied at every login. The highest role counts, or `defaultRole` if no group matches. Null: `defaultRole`, for new members only. */
+            /** @description Role by group, applied at every login. The highest role counts, or `defaultRole` if no group matches. Null: new members get `defaultRole`, and other members keep their role. */
             roleMapping?: {
                 [key: string]: "ADMIN" | "BILLING" | "MEMBER" | "VIEWER";
             } | null;
@@ -1273,7 +1273,7 @@ export interface components {
         Erasure: {
             id: string;
             kind: components["schemas"]["ErasureKind"];
-            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, or in a dry run counted. */
+            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: all items are erased, or, in a dry run, counted. */
             state: components["schemas"]["ErasureState"];
             /** @description `null` if the whole organization is erased. */
             projectId: string | null;
@@ -1282,11 +1282,11 @@ export interface components {
             dryRun: boolean;
             /** @description `null` if the filters were deleted after the erasure. */
             filterCount: number | null;
-            /** @description Inclusive. `null` if the range is open. */
+            /** @description Start of the range, inclusive. `null`: no start. */
             from: string | null;
-            /** @description Exclusive. `null` if the range is open. */
+            /** @description End of the range, exclusive. `null`: no end. */
             to: string | null;
-            /** @description Rows by table: the rows erased so far, or in a dry run the rows found. */
+            /** @description By table, the number of rows erased so far. In a dry run, the number of rows found. */
             rows: {
                 [key: string]: number;
             };
@@ -1308,7 +1308,7 @@ export interface components {
         ErasureDetails: {
             id: string;
             kind: components["schemas"]["ErasureKind"];
-            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: everything is erased, or in a dry run counted. */
+            /** @description FAILED: the operator has to act (`message` has the reason). COMPLETED: all items are erased, or, in a dry run, counted. */
             state: components["schemas"]["ErasureState"];
             /** @description `null` if the whole organization is erased. */
             projectId: string | null;
@@ -1317,11 +1317,11 @@ export interface components {
             dryRun: boolean;
             /** @description `null` if the filters were deleted after the erasure. */
             filterCount: number | null;
-            /** @description Inclusive. `null` if the range is open. */
+            /** @description Start of the range, inclusive. `null`: no start. */
             from: string | null;
-            /** @description Exclusive. `null` if the range is open. */
+            /** @description End of the range, exclusive. `null`: no end. */
             to: string | null;
-            /** @description Rows by table: the rows erased so far, or in a dry run the rows found. */
+            /** @description By table, the number of rows erased so far. In a dry run, the number of rows found. */
             rows: {
                 [key: string]: number;
             };
@@ -1507,7 +1507,7 @@ export interface components {
             prevHash: string;
             /** @description SHA-256, in hexadecimal. */
             hash: string;
-            /** @description Random bytes, in hexadecimal. Missing in events of releases that had no salts. */
+            /** @description Random bytes, in hexadecimal. Missing in events of early releases, which had no salts. */
             salt?: string;
         };
         /**
@@ -1561,7 +1561,7 @@ export interface components {
             bytes: number;
             objectKeys: string[];
             /**
-             * @description Sluice exports only data as stored after scrubbing.
+             * @description `stored`: sinks export the stored data, which was scrubbed before it was stored.
              * @enum {unknown}
              */
             scrubTier: "stored";
@@ -1592,7 +1592,7 @@ export interface components {
             bytes: number;
             objectKeys: string[];
             /**
-             * @description Sluice exports only data as stored after scrubbing.
+             * @description `stored`: sinks export the stored data, which was scrubbed before it was stored.
              * @enum {unknown}
              */
             scrubTier: "stored";
@@ -1782,7 +1782,7 @@ export interface components {
         HandoffCode: {
             code: string;
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -1813,9 +1813,9 @@ export interface components {
          * @description A row of values that are at least `from` and less than `to`.
          */
         HeatmapRow: {
-            /** @description A number, in the unit that filters on this field use. */
+            /** @description A number in the field's unit: milliseconds for `durationMs`. */
             from: components["schemas"]["SentNumber"];
-            /** @description A number, in the unit that filters on this field use. */
+            /** @description A number in the field's unit: milliseconds for `durationMs`. */
             to: components["schemas"]["SentNumber"];
         };
         /**
@@ -1847,7 +1847,7 @@ export interface components {
          */
         InboundDelivery: {
             id: string;
-            /** @description The platform's name of the event. */
+            /** @description The name that the platform has for the event. */
             event: string;
             /** @description Identifies the delivery: its signed id, or the SHA-256 of its body if there is no signed id. */
             key: string;
@@ -1891,7 +1891,7 @@ export interface components {
             name: string | null;
             /** @description Null if the field was not sent. */
             version: string | null;
-            /** @description By key; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description Values by key. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -1914,7 +1914,7 @@ export interface components {
             hookId: string | null;
             /** @description The URL to which the platform sends its webhook. */
             url: string;
-            /** @description Until when the secret before the last rotation is accepted. */
+            /** @description The time until which Sluice also accepts the secret from before the last rotation. */
             previousSecretUntil: string | null;
             createdBy: string | null;
             /**
@@ -1945,7 +1945,7 @@ export interface components {
          */
         IntegrationConfig: {
             /**
-             * @description Slugs of the projects to which its releases and deployments belong. None: change events concern all projects, and releases concern no project.
+             * @description Slugs of the projects to which the reported releases and deployments belong. If the list is empty, change events (such as deployments) belong to all projects, and releases are not recorded.
              * @default []
              */
             projects: string[];
@@ -2004,7 +2004,7 @@ export interface components {
             hookId: string | null;
             /** @description The URL to which the platform sends its webhook. */
             url: string;
-            /** @description Until when the secret before the last rotation is accepted. */
+            /** @description The time until which Sluice also accepts the secret from before the last rotation. */
             previousSecretUntil: string | null;
             createdBy: string | null;
             /**
@@ -2054,7 +2054,7 @@ export interface components {
             role: components["schemas"]["Role"];
             /** @enum {unknown} */
             state: "ACCEPTED" | "EXPIRED" | "OPEN" | "REVOKED";
-            /** @description Whether the secret was mailed, so that accepting the invitation verifies the address. */
+            /** @description Whether the secret was mailed. Accepting a mailed invitation verifies the address. */
             mailed: boolean;
             invitedByPrincipalId: string;
             /**
@@ -2121,16 +2121,16 @@ export interface components {
          */
         IssueChange: {
             status?: components["schemas"]["IssueStatus"];
-            /** @description Must be a printable version of at most 200 characters, without surrounding spaces. With the status `resolved`: fixed in this release. */
+            /** @description Must be the release in which the issue is fixed: at most 200 printable characters, without surrounding spaces. Requires the status `resolved`. */
             resolvedInRelease?: string;
             /**
-             * @description With the status `resolved`: fixed in the release that follows the project's latest release.
+             * @description The issue is fixed in the release after the project's latest release. Requires the status `resolved`.
              * @default false
              */
             resolvedInNextRelease: boolean;
-            /** @description With the status `ignored`: an RFC 3339 time in the future at which the issue is unresolved again. */
+            /** @description The time in the future (RFC 3339) at which the issue is unresolved again. Requires the status `ignored`. */
             ignoredUntil?: string;
-            /** @description With the status `ignored`: the number of further occurrences after which the issue is unresolved again. */
+            /** @description The number of further occurrences after which the issue is unresolved again. Requires the status `ignored`. */
             ignoredOccurrences?: number;
             assigneePrincipalId?: string | null;
         };
@@ -2244,7 +2244,7 @@ export interface components {
          */
         IssuerKeyBody: {
             id: string;
-            /** @description `issuer.id` of the issuer's bundles. */
+            /** @description The value of `issuer.id` in bundles of this issuer. */
             issuer: string;
             name: string;
             keyId: string;
@@ -2541,7 +2541,7 @@ export interface components {
             release: string | null;
             /** @description `service.name` of the resource. */
             serviceName: string | null;
-            /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description The item's own attributes by key, then the attributes of its resource as `resource.<key>` and of its scope as `scope.<key>`. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -2561,11 +2561,11 @@ export interface components {
          */
         LogContext: {
             /**
-             * @description `trace`: the log records of its trace. `service`: if its trace has none, the log records of its service and environment within an hour.
+             * @description `trace`: the log records of the occurrence's trace. `service`: the occurrence has no trace with log records, so these are the log records of its service and environment within an hour.
              * @enum {string}
              */
             of: "trace" | "service";
-            /** @description Records up to the time of the occurrence, including its own record. */
+            /** @description Records up to the time of the occurrence. If the occurrence was recorded in a log record, this record is one of them. */
             before: components["schemas"]["LogPart"];
             after: components["schemas"]["LogPart"];
         };
@@ -2688,7 +2688,7 @@ export interface components {
          */
         Login: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -2697,12 +2697,12 @@ export interface components {
             /** @default null */
             orgSlug: string | null;
             /**
-             * @description The challenge in the 429 of an earlier attempt, solved by `proof`.
+             * @description The challenge that the 429 of an earlier attempt contained.
              * @default null
              */
             challenge: string | null;
             /**
-             * @description The solution. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero bits.
+             * @description The solution of `challenge`. The SHA-256 hash of `challenge` + `proof` (UTF-8) must begin with `bits` zero bits.
              * @default null
              */
             proof: string | null;
@@ -2744,7 +2744,7 @@ export interface components {
             role: components["schemas"]["Role"];
             /** @enum {unknown} */
             state: "ACCEPTED" | "EXPIRED" | "OPEN" | "REVOKED";
-            /** @description Whether the secret was mailed, so that accepting the invitation verifies the address. */
+            /** @description Whether the secret was mailed. Accepting a mailed invitation verifies the address. */
             mailed: boolean;
             invitedByPrincipalId: string;
             /**
@@ -2771,14 +2771,14 @@ export interface components {
             /** @description The last four characters of the secret. */
             hint: string;
             enabled: boolean;
-            /** @description Requests per second. `null`: the configured default. 0: unlimited, which only the operator can set. */
+            /** @description Requests per second. `null`: the configured default. 0: unlimited. Only the operator can set 0. */
             rate: number | null;
             /**
              * Format: date-time
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description The key works until this time, which may be in the future. */
+            /** @description When the key stops working. After a rotation, this time may be in the future. Null: the key is not revoked. */
             revokedAt: string | null;
             /** @description The secret. Returned only in this response. */
             key: string;
@@ -2843,7 +2843,7 @@ export interface components {
          * @description A rule that matches the action.
          */
         MatchingRule: {
-            /** @description Null for the built-in rules and the fallback. */
+            /** @description Null for a built-in rule, and for the fallback rule, which applies if no other rule matches. */
             policyId: string | null;
             name: string;
             policySource: components["schemas"]["Source"];
@@ -3045,7 +3045,7 @@ export interface components {
          * @description The change event to record.
          */
         NewChange: {
-            /** @description The kind of change. `flag` is a feature flag. */
+            /** @description The kind of change. `flag`: a feature flag was changed. */
             kind: components["schemas"]["ChangeKind"];
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             title: string;
@@ -3168,7 +3168,7 @@ export interface components {
             email: string;
             role: components["schemas"]["Role"];
             /**
-             * @description Whether to mail the secret to the address, so that accepting the invitation verifies the address. Otherwise the response has the secret.
+             * @description Whether to mail the secret to the address. Accepting a mailed invitation verifies the address. If the secret is not mailed, the response has it.
              * @default false
              */
             sendMail: boolean;
@@ -3232,14 +3232,14 @@ export interface components {
             /** @default null */
             targetType: string | null;
             /**
-             * @description Required number of approvals, for ASK.
+             * @description Required number of approvals. Used only if `effect` is ASK.
              * @default 1
              */
             minApprovers: number;
-            /** @description Roles that may decide, for ASK. */
+            /** @description Roles that may decide. Used only if `effect` is ASK. */
             approverRoles?: ("ADMIN" | "MEMBER" | "OWNER")[];
             /**
-             * @description Ids of the agents and services that may decide, for ASK.
+             * @description Ids of the agents and services that may decide. Used only if `effect` is ASK.
              * @default []
              */
             machineApproverIds: string[];
@@ -3341,12 +3341,12 @@ export interface components {
              */
             releasedAt: string | null;
             /**
-             * @description Must consist of printable characters. It names the environment of the release, which the change event contains.
+             * @description Must consist of printable characters. It names the environment to which the release was deployed. The change event of the release has this environment.
              * @default null
              */
             environment: string | null;
             /**
-             * @description Commits, newest first. Split longer lists into several reports.
+             * @description Commits, newest first. Report more than 500 commits in several requests.
              * @default []
              */
             commits: components["schemas"]["ReportedCommit"][];
@@ -3385,7 +3385,7 @@ export interface components {
         NewSavedView: {
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle brackets or a fragment. */
+            /** @description Must be an address of the web page, such as `/ui/default/web/logs?from=now-1h`. It begins with `/ui/`, and each further segment begins with a letter or digit. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle brackets or a fragment. */
             path: string;
             /**
              * @description Whether every member who may read the project sees the view. Viewers cannot share.
@@ -3732,11 +3732,11 @@ export interface components {
             effect?: components["schemas"]["Effect"];
             riskClass?: components["schemas"]["RiskClass"];
             targetType?: string | null;
-            /** @description Required number of approvals, for ASK. */
+            /** @description Required number of approvals. Used only if `effect` is ASK. */
             minApprovers?: number;
-            /** @description Roles that may decide, for ASK. */
+            /** @description Roles that may decide. Used only if `effect` is ASK. */
             approverRoles?: ("ADMIN" | "MEMBER" | "OWNER")[];
-            /** @description Ids of the agents and services that may decide, for ASK. */
+            /** @description Ids of the agents and services that may decide. Used only if `effect` is ASK. */
             machineApproverIds?: string[];
             /** @description Minutes until a request expires. */
             ttlMinutes?: number;
@@ -3808,7 +3808,7 @@ export interface components {
             createdAt: string;
             /** @description Age in days after which spans and log records are deleted. `null`: the retention in the settings. */
             retentionDays: number | null;
-            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or immediately (`now`). */
+            /** @description When merging a fix resolves the issues that it fixes: in the next release (`next_release`), or immediately (`now`). */
             resolveOnMerge: components["schemas"]["ResolveOnMerge"];
             /** @description Complete attribute keys, as stored, which are exempt from scrubbing by key. Card and social security numbers in the values of these attributes are still scrubbed. Keys that always indicate a secret cannot be exempted. */
             exemptKeys: string[];
@@ -3823,7 +3823,7 @@ export interface components {
             name?: string;
             sensitiveWords?: string[];
             retentionDays?: number | null;
-            /** @description The effect of merging a fix on the issues of the project: they are resolved in the next release (`next_release`), or immediately (`now`). */
+            /** @description When merging a fix resolves the issues that it fixes: in the next release (`next_release`), or immediately (`now`). */
             resolveOnMerge?: components["schemas"]["ResolveOnMerge"];
             /** @description Without duplicates. Complete attribute keys, as stored, which are exempt from scrubbing by key. Card and social security numbers in the values of these attributes are still scrubbed. Keys that always indicate a secret cannot be exempted. */
             exemptKeys?: string[];
@@ -3839,14 +3839,14 @@ export interface components {
             /** @description The last four characters of the secret. */
             hint: string;
             enabled: boolean;
-            /** @description Requests per second. `null`: the configured default. 0: unlimited, which only the operator can set. */
+            /** @description Requests per second. `null`: the configured default. 0: unlimited. Only the operator can set 0. */
             rate: number | null;
             /**
              * Format: date-time
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description The key works until this time, which may be in the future. */
+            /** @description When the key stops working. After a rotation, this time may be in the future. Null: the key is not revoked. */
             revokedAt: string | null;
         };
         /**
@@ -3910,9 +3910,9 @@ export interface components {
             runId: string;
             proposalId: string;
             commit: string | null;
-            /** @description Places where the bundle contradicts itself or stored data. */
+            /** @description Number of errors: places where the bundle contradicts itself or stored data. */
             errorCount: number;
-            /** @description Places that a reader should check. */
+            /** @description Number of warnings: places of the bundle that a person should check. */
             warningCount: number;
             errors: components["schemas"]["FindingBody"][];
             warnings: components["schemas"]["FindingBody"][];
@@ -3962,9 +3962,9 @@ export interface components {
             runId: string;
             proposalId: string;
             commit: string | null;
-            /** @description Places where the bundle contradicts itself or stored data. */
+            /** @description Number of errors: places where the bundle contradicts itself or stored data. */
             errorCount: number;
-            /** @description Places that a reader should check. */
+            /** @description Number of warnings: places of the bundle that a person should check. */
             warningCount: number;
             errors: components["schemas"]["FindingBody"][];
             warnings: components["schemas"]["FindingBody"][];
@@ -4002,9 +4002,9 @@ export interface components {
             runId: string;
             proposalId: string;
             commit: string | null;
-            /** @description Places where the bundle contradicts itself or stored data. */
+            /** @description Number of errors: places where the bundle contradicts itself or stored data. */
             errorCount: number;
-            /** @description Places that a reader should check. */
+            /** @description Number of warnings: places of the bundle that a person should check. */
             warningCount: number;
         };
         /**
@@ -4196,7 +4196,7 @@ export interface components {
             /** @default null */
             refreshToken: string | null;
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -4208,7 +4208,7 @@ export interface components {
          */
         RejectedLogs: {
             rejectedLogRecords: number;
-            /** @description The reasons for the rejections and their counts, and warnings, as text. */
+            /** @description A text: each reason for rejections with the number of rejected items, then the warnings. */
             errorMessage: string;
         };
         /**
@@ -4218,7 +4218,7 @@ export interface components {
          */
         RejectedSpans: {
             rejectedSpans: number;
-            /** @description The reasons for the rejections and their counts, and warnings, as text. */
+            /** @description A text: each reason for rejections with the number of rejected items, then the warnings. */
             errorMessage: string;
         };
         /**
@@ -4321,7 +4321,7 @@ export interface components {
             projects: components["schemas"]["ReleaseInProject"][];
             /** @description Number of commits in the release. */
             commits: number;
-            /** @description Number of commits that were not known, or whose files were not known. */
+            /** @description Number of commits that Sluice did not know before, or whose files it did not know. */
             commitsUpserted: number;
             /** @description Short ids of issues that the commits name as fixed. */
             issuesResolved: string[];
@@ -4353,7 +4353,7 @@ export interface components {
             /** @default null */
             authoredAt: string | null;
             /**
-             * @description Paths of the changed files. A renamed file has both paths. `null`: not known.
+             * @description Paths of the changed files. A renamed file has its old and its new path. `null`: not known.
              * @default null
              */
             files: string[] | null;
@@ -4494,7 +4494,7 @@ export interface components {
          * @description The entity that produced an item, as received.
          */
         Resource: {
-            /** @description By key; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description Values by key. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -4609,7 +4609,7 @@ export interface components {
             id: string;
             /** @description Must consist of printable characters, without leading or trailing spaces. */
             name: string;
-            /** @description Must be an address of the page: `/ui/`, then segments that begin with a letter or digit, and a query. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle brackets or a fragment. */
+            /** @description Must be an address of the web page, such as `/ui/default/web/logs?from=now-1h`. It begins with `/ui/`, and each further segment begins with a letter or digit. It must consist of visible ASCII characters, and must not contain `//`, backslashes, quotes, angle brackets or a fragment. */
             path: string;
             shared: boolean;
             /** @description Id of the principal that saved the view. */
@@ -4651,7 +4651,7 @@ export interface components {
          * @description Settings of the organization's directory.
          */
         ScimSettings: {
-            /** @description The member who gets the agents and services of users whom the directory removes. Null: they are retired. They are also retired if this member cannot own them. */
+            /** @description The member who gets the agents and services of users whom the directory removes. If this is null, or if this member cannot own the agents and services, the agents and services are retired. */
             successorPrincipalId: string | null;
         };
         /**
@@ -4700,16 +4700,16 @@ export interface components {
          */
         ScmResult: {
             received: boolean;
-            /** @description The platform's name of the event. */
+            /** @description The name that the platform has for the event. */
             event: string;
-            /** @description Number of commits that were not known, or whose files were not known. */
+            /** @description Number of commits that Sluice did not know before, or whose files it did not know. */
             commitsUpserted: number;
             changeEventsCreated: number;
-            /** @description `repository#number` of proposals that were merged. */
+            /** @description `repository#number` of each merged proposal (pull or merge request). */
             proposalsMerged: string[];
             /** @description Short ids of reopened issues. */
             issuesReopened: string[];
-            /** @description `repository#number` of the other open proposals of the fixed issues, which are now superseded. */
+            /** @description `repository#number` of each open proposal that is no longer needed, because another proposal has fixed its issue. */
             proposalsSuperseded: string[];
             /**
              * @description Number of commits of the push that the platform did not list, so Sluice does not know them. `null`: there are some, but the platform does not say how many.
@@ -4806,7 +4806,7 @@ export interface components {
          */
         ServiceMap: {
             range: components["schemas"]["Range"];
-            /** @description One trace in this many was counted, with all its spans. 1: all traces were counted, and every number is exact. */
+            /** @description 1: all traces were counted, and every number is exact. N: only one in N traces was counted, with all its spans. */
             sample: number;
             nodes: components["schemas"]["ServiceNode"][];
             edges: components["schemas"]["ServiceEdge"][];
@@ -4865,7 +4865,7 @@ export interface components {
          */
         SessionVerification: {
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -4886,7 +4886,7 @@ export interface components {
          * @description The settings, the endpoint, the numbers of provisioned users and groups, and the roles of groups.
          */
         ShownScimSettings: {
-            /** @description The member who gets the agents and services of users whom the directory removes. Null: they are retired. They are also retired if this member cannot own them. */
+            /** @description The member who gets the agents and services of users whom the directory removes. If this is null, or if this member cannot own the agents and services, the agents and services are retired. */
             successorPrincipalId: string | null;
             /** @description The SCIM base URL to enter in the directory. */
             endpoint: string;
@@ -4907,12 +4907,12 @@ export interface components {
          */
         ShownSettings: {
             /**
-             * @description When a login through a provider counts as a login with a second factor, for users who have a second factor in Sluice: NEVER, ASSERTED (when the provider asserts it), or ALWAYS.
+             * @description For users who have a second factor in Sluice: whether a login through a provider counts as a login with a second factor. NEVER, ASSERTED (if the provider asserts a second factor), or ALWAYS.
              * @default ASSERTED
              */
             mfaTrust: components["schemas"]["MfaTrust"];
             /**
-             * @description Whether access tokens of users work while single sign-on is enforced.
+             * @description Whether personal access tokens of users work while single sign-on is enforced.
              * @default true
              */
             personalTokens: boolean;
@@ -4921,13 +4921,13 @@ export interface components {
              * @default null
              */
             breakGlassPrincipalId: string | null;
-            /** @description Whether a connection is enforced. */
+            /** @description Whether the organization enforces single sign-on. */
             enforced: boolean;
-            /** @description The user who may log in with a password now, if single sign-on is enforced. */
+            /** @description The owner who can log in with a password if single sign-on is enforced: `breakGlassPrincipalId`, or the first owner with a password. */
             effectiveBreakGlassPrincipalId: string | null;
-            /** @description Connections through which a login at the current provider has succeeded. */
+            /** @description Protocols of the connections through which a login at the current provider has succeeded. */
             testedProtocols: components["schemas"]["Protocol"][];
-            /** @description Connections whose provider and certificates an owner has confirmed, so that owners may log in. */
+            /** @description Protocols of the connections whose provider and certificates an owner has confirmed. Owners can log in through these connections. */
             confirmedByOwner: components["schemas"]["Protocol"][];
         };
         /**
@@ -4966,7 +4966,7 @@ export interface components {
         SignatureCheck: {
             verified: boolean;
             keyId: string | null;
-            /** @description The id of the key at `/orgs/{orgSlug}/proof-issuers`. */
+            /** @description The id of the key in the list `/orgs/{orgSlug}/proof-issuers`. */
             issuerKeyId: string | null;
             keyStatus: components["schemas"]["KeyStatus"] | null;
         };
@@ -5144,7 +5144,7 @@ export interface components {
             release: string | null;
             /** @description `service.name` of the resource. */
             serviceName: string | null;
-            /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description The item's own attributes by key, then the attributes of its resource as `resource.<key>` and of its scope as `scope.<key>`. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -5209,7 +5209,7 @@ export interface components {
             release: string | null;
             /** @description `service.name` of the resource. */
             serviceName: string | null;
-            /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description The item's own attributes by key, then the attributes of its resource as `resource.<key>` and of its scope as `scope.<key>`. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -5336,7 +5336,7 @@ export interface components {
             release: string | null;
             /** @description `service.name` of the resource. */
             serviceName: string | null;
-            /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description The item's own attributes by key, then the attributes of its resource as `resource.<key>` and of its scope as `scope.<key>`. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
@@ -5411,12 +5411,12 @@ export interface components {
          */
         SsoSettings: {
             /**
-             * @description When a login through a provider counts as a login with a second factor, for users who have a second factor in Sluice: NEVER, ASSERTED (when the provider asserts it), or ALWAYS.
+             * @description For users who have a second factor in Sluice: whether a login through a provider counts as a login with a second factor. NEVER, ASSERTED (if the provider asserts a second factor), or ALWAYS.
              * @default ASSERTED
              */
             mfaTrust: components["schemas"]["MfaTrust"];
             /**
-             * @description Whether access tokens of users work while single sign-on is enforced.
+             * @description Whether personal access tokens of users work while single sign-on is enforced.
              * @default true
              */
             personalTokens: boolean;
@@ -5568,9 +5568,9 @@ export interface components {
         Subscription: {
             /** @description Name of the plan. `null` if the organization has had none so far. */
             plan: string | null;
-            /** @description The processor's own value, such as `active` or `past_due`. */
+            /** @description Status at the payment processor, such as `active` or `past_due`. */
             status: string;
-            /** @description Monthly quota that the plan gives. 0: unlimited. `null`: none so far. */
+            /** @description Monthly quota of the plan. 0: unlimited. `null`: no plan has set a quota so far. */
             monthlyItems: number | null;
             /** @description When the paid period ends. */
             currentPeriodEnd: string | null;
@@ -5643,7 +5643,7 @@ export interface components {
             /** @default null */
             refreshToken: string | null;
             /**
-             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. The cookie is only for `/auth` of this origin. Requires `Sec-Fetch-Site: same-origin`.
+             * @description Whether the refresh token is in the cookie `__Secure-sluice` instead of the body. Browsers send the cookie only to `/auth` of this origin. If true, the request must have `Sec-Fetch-Site: same-origin`.
              * @default false
              */
             cookie: boolean;
@@ -5929,7 +5929,7 @@ export interface components {
              * @description RFC 3339 time in UTC, with milliseconds.
              */
             createdAt: string;
-            /** @description Releases whose source maps were removed, because the project would have had too many. */
+            /** @description Releases whose source maps were removed to make room for this source map. */
             removedReleases: string[];
         };
         /**
@@ -6007,7 +6007,7 @@ export interface components {
             /** @description Approvals still required. */
             remaining: number;
             hasIndependentApprover: boolean;
-            /** @description Whether the caller had already cast this vote, so that the request was not changed. */
+            /** @description True if the caller had already cast this vote. The request was then not changed. */
             idempotent: boolean;
         };
         /**
@@ -6025,7 +6025,7 @@ export interface components {
             /** @description The steps that are missing before the sink can export. `null` if the sink is configured. */
             notConfiguredReason: string | null;
             /**
-             * @description Sluice exports only data as stored after scrubbing.
+             * @description `stored`: sinks export the stored data, which was scrubbed before it was stored.
              * @enum {unknown}
              */
             scrubTier: "stored";
@@ -6090,7 +6090,7 @@ export interface components {
             selfTimeMs: components["schemas"]["SentNumber"];
             /** @description Whether the parent of the span is not in the trace, or the span is its own ancestor. */
             orphan: boolean;
-            /** @description The item's attributes by key, then `resource.<key>` and `scope.<key>`; each value has its original type; NaN and infinities are strings, bytes are `{"bytesValue": base64}`. */
+            /** @description The item's own attributes by key, then the attributes of its resource as `resource.<key>` and of its scope as `scope.<key>`. Each value has its original type. NaN and infinities are strings, and bytes are `{"bytesValue": base64}`. */
             attributes: {
                 [key: string]: components["schemas"]["SentJson"];
             };
