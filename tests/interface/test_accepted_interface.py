@@ -17,8 +17,9 @@ from tests.interface.accepted import Accepted, Refused, covers, renewed
 from tests.interface.comparison import bare, findings
 from tests.interface.containment import ECHOED, Containment, Direction, Finding, Node
 from tests.interface.mutations import LARGER, NARROWER, OF_ANSWERS_TOO, OF_THE_WHOLE, WIDER, Kind, Site, sites
+from tests.selection import scaled
 
-SITES = 3  # of each kind of change
+SITES = scaled(1, 3)  # of each kind of change
 ACCEPTED = bare(load_document())  # nothing changes it
 
 
@@ -94,6 +95,7 @@ def checked(kind: Kind, direction: Direction, name: str, *, found: bool) -> None
         assert all(finding.what.startswith(direction) for finding in seen), (place, seen)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", NARROWER)
 def test_a_narrower_request_is_found_and_an_answer_passes_unless_something_is_gone(name: str) -> None:
     assert places(NARROWER[name], "request", name, of_the_whole=name in OF_THE_WHOLE)
@@ -101,12 +103,14 @@ def test_a_narrower_request_is_found_and_an_answer_passes_unless_something_is_go
     checked(NARROWER[name], "answer", name, found=name in OF_ANSWERS_TOO)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", WIDER)
 def test_a_wider_answer_is_found_and_a_request_passes(name: str) -> None:
     checked(WIDER[name], "answer", name, found=True)
     checked(WIDER[name], "request", name, found=False)
 
 
+@pytest.mark.sized
 @pytest.mark.parametrize("name", LARGER)
 @pytest.mark.parametrize("direction", ["request", "answer"])
 def test_larger_bounds_new_properties_and_other_words_pass(name: str, direction: Direction) -> None:

@@ -10,6 +10,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +28,7 @@ class Behaviour(NamedTuple):
     file: str
 
 
+@cache
 def behaviours() -> list[Behaviour]:
     """Every one of the product, in the order of the files."""
     paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
