@@ -107,7 +107,7 @@ class Follower:
                 last_read = last_read if is_over and last_read else time.monotonic() if is_over else 0.0
                 if is_over and time.monotonic() - last_read > 2:
                     break
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.25)
         await clickhouse.close()
 
     def _see(self, rows: Sequence[Any]) -> None:
