@@ -267,7 +267,7 @@ asyncio.run(flood(int(sys.argv[1]), 20, int(sys.argv[3])))
 
 @pytest.mark.sized
 async def test_a_flood_of_calls_without_a_key_costs_no_message_memory(connect: Connect) -> None:
-    """20 connections offer 1 000 MiB, in `make test-long` 2 000. By its defaults the core would hold hundreds of them."""
+    """20 connections offer 1 000 MiB (`make test-long`: 2 000). By default the core would hold hundreds of them."""
     calls = scaled(50, 100)  # of each connection
     client = await connect(RecordingStore(), failed_key_rate=0)
     await works(client)
