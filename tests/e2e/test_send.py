@@ -52,7 +52,7 @@ def test_traffic_is_stored_as_said_and_its_slow_requests_have_one_cause(sluice: 
     """A shop's traffic is told from what other tests have sent by an attribute of its requests."""
     done = send(sluice, tmp_path, "--url", sluice.gateway_url, "--query-url", sluice.query_url, "--traffic")
     assert (done.returncode, done.stderr) == (0, "")
-    said = re.search(r"traffic of the last hour: (\d+) traces, (\d+) spans, (\d+) log records", done.stdout)
+    said = re.search(r"an hour of traffic, with (\d+) traces, (\d+) spans and (\d+) log records", done.stdout)
     assert said is not None
     traces = int(said[1])
 

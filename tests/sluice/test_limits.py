@@ -148,9 +148,8 @@ def test_a_running_gateway_applies_changed_limits(start: Start, migrated: Path) 
     assert export(up, made["legacyKey"], 1)[0] == 429
     sentence = refusal(sluice("send", **store), 1)
     assert re.sub("in [0-9]+ (s|min|h|days)", "in TIME", sentence) == (
-        f"{up.url} did not accept the export: 429, The organization's quota is 5 items per month (UTC). It is used up "
-        "until the next month begins. "
-        "Try again in TIME. `sluice limits` shows and sets quota and rates."
+        f"{up.url} did not accept the export: 429, The organization's quota is 5 items per month (UTC). It is used up. "
+        "The next month has a new quota. Try again in TIME. `sluice limits` shows and sets quota and rates."
     )
     assert up.stop() == 0
     shown = sluice("limits", **store).stdout.splitlines()

@@ -287,7 +287,7 @@ async def test_what_bigquery_refuses() -> None:
     fake = FakeBigQuery()
     async with served(fake) as (url, egress):
         loader = BigQuery(bigquery_config(url), egress, "org")
-        for status, words, permanent in ((403, "permissions", True), (404, "dataset", True), (503, "busy", False)):
+        for status, words, permanent in ((403, "permission", True), (404, "dataset", True), (503, "busy", False)):
             fake.statuses = [status]
             await _fails(loader, words, permanent)
         fake.jobs = _EveryJob()

@@ -270,7 +270,7 @@ ANSWERS = (
     ("200 OK", "[" * 200_000, "a Sluice API response"),
     ("400 Bad", "[" * 200_000, "returned 400: Bad. The response is not from the Sluice API."),
     ("400 B\x1b[31m", "{}", "returned 400: B\ufffd[31m. The response is not from the Sluice API."),
-    ("400 Bad", '{"error": {"message": "a\\u001bb", "details": 7}}', "a Sluice API response"),
+    ("400 Bad", '{"error": {"message": "a\\u001bb", "details": 7}}', "The response is not from the Sluice API"),
     ("400 Bad", '{"error": {"message": "a\\u001bb"}}', "returned 400: a\ufffdb"),
 )
 
