@@ -157,8 +157,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     source_map_max_bytes: Annotated[
         int,
         setting(
-            "Maximum size of all source maps of a project, compressed as they are stored. If an upload does not fit, "
-            "Sluice deletes the source maps of the releases that were uploaded first.",
+            "Maximum size of all source maps of a project, in compressed form. If an upload does not fit, Sluice "
+            "deletes the source maps of the releases that were uploaded first.",
             unit="bytes",
             zero="no limit",
             ge=0,

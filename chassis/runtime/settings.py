@@ -25,7 +25,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Second port on which the command listens, on 127.0.0.1. With --workers, this port serves /livez, /readyz "
-            "and /metrics for all workers together. Without --workers, it serves the same paths as the main port.",
+            "and /metrics for all workers together. Without --workers, this port serves the same paths as the main "
+            "port.",
             zero="none",
             ge=0,
             le=65_535,
@@ -390,7 +391,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many users share an address, and invalid tokens of some users block the others",
+            advanced="many users share an address, and invalid tokens of some users block the other users",
         ),
     ] = 30
     otlp_rate: Annotated[
@@ -417,7 +418,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many senders share an address, and wrong keys of one sender block new keys of the others",
+            advanced="many senders share an address, and wrong keys of one sender block new keys of the other senders",
         ),
     ] = 30
     failed_login_rate: Annotated[
