@@ -78,9 +78,9 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     page_url: Annotated[
         str,
         setting(
-            "Base URL of a web page of your own, which messages link to. Sluice appends "
-            "/orgs/ORG/approval-requests/ID, /orgs/ORG/projects/PROJECT/issues/ID, /invitations#inviteToken=TOKEN, "
-            "/email-verification#token=TOKEN or /login#linkSecret=TOKEN.",
+            "Base URL of a web page of your own. Messages link to this page instead of the page of Sluice. The paths "
+            "after the base URL are /orgs/ORG/approval-requests/ID, /orgs/ORG/projects/PROJECT/issues/ID, "
+            "/invitations#inviteToken=TOKEN, /email-verification#token=TOKEN and /login#linkSecret=TOKEN.",
             zero="empty: messages link to the page of Sluice, or contain a command if SLUICE_PUBLIC_URL is not set",
         ),
     ] = ""
@@ -98,7 +98,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     egress_http: Annotated[
         bool,
         setting(
-            "Whether channels may also deliver over http://. Every network on the way can then read the messages.",
+            "Whether channels may deliver over http://, in addition to https://. Every network on the way can then "
+            "read the messages.",
             advanced="a receiver in your network has no TLS",
         ),
     ] = False
@@ -106,7 +107,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
         tuple[str, ...],
         setting(
             "Hosts that chat channels may post to besides the platforms' own hosts, comma-separated. .example.org "
-            "matches all hosts below it, * matches any host.",
+            "matches all hosts below example.org, and * matches any host.",
             zero="empty: only the platforms' own hosts",
         ),
     ] = ()
@@ -146,7 +147,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     proof_max_bytes: Annotated[
         int,
         setting(
-            "Maximum size of all proof bundles of an organization. A bundle that would exceed it is answered with 409.",
+            "Maximum size of all proof bundles of an organization. A bundle that does not fit gets 409.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -156,8 +157,8 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     source_map_max_bytes: Annotated[
         int,
         setting(
-            "Maximum size of all source maps of a project, compressed as they are stored. If an upload exceeds it, "
-            "Sluice deletes the source maps of the releases that were uploaded first.",
+            "Maximum size of all source maps of a project, in compressed form. If an upload does not fit, Sluice "
+            "deletes the source maps of the releases that were uploaded first.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -239,7 +240,7 @@ class ControlSettings(Settings, frozen=True, kw_only=True):
     sso_nameservers: Annotated[
         tuple[str, ...],
         setting(
-            "IP addresses of the name servers that Sluice asks for TXT records that prove domains, comma-separated.",
+            "IP addresses of name servers, comma-separated. Sluice asks them for the TXT records that prove domains.",
             zero="empty: the name servers of this machine",
             advanced="this machine's name servers do not see public records",
         ),

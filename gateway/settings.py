@@ -38,7 +38,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "less than six times this size, the largest bodies get 503 while any other request is in flight.",
             unit="bytes",
             ge=1,
-            advanced="JSON bodies must stay smaller: reading a body takes six times its size in memory",
+            advanced="memory is scarce: a JSON body of this size takes six times its size in memory",
         ),
     ] = 64 * _MIB
     max_items: Annotated[
@@ -57,7 +57,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_members: Annotated[
         int,
         setting(
-            "Maximum number of gzip members or zstd frames per body. Bodies with more get 413.",
+            "Maximum number of gzip members or zstd frames per body. Bodies with more members or frames get 413.",
             unit="members",
             ge=1,
             advanced="a client compresses a body in very many pieces",
@@ -144,8 +144,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_resource_bytes: Annotated[
         int,
         setting(
-            "Maximum size of a resource's attributes, which are stored with each of its items. Attributes that do not "
-            "fit are dropped and counted.",
+            "Maximum size of the attributes of a resource. They are stored with each item of the resource. Attributes "
+            "that do not fit are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -155,8 +155,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_scope_bytes: Annotated[
         int,
         setting(
-            "Maximum size of a scope's attributes, which are stored with each of its items. Attributes that do not fit "
-            "are dropped and counted.",
+            "Maximum size of the attributes of a scope. They are stored with each item of the scope. Attributes that "
+            "do not fit are dropped and counted.",
             unit="bytes",
             zero="no limit",
             ge=0,
@@ -177,8 +177,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     large_origins_bytes: Annotated[
         int,
         setting(
-            "Maximum total size of the large resources and scopes of a project, per process and UTC day of its items. "
-            "Each distinct resource or scope of more than 2 KiB counts once, without its first 2 KiB. If a request "
+            "Maximum total size of the large resources and scopes of a project. A resource or scope is large if it "
+            "has more than 2 KiB. Only the bytes after the first 2 KiB count, and identical resources or scopes count "
+            "once. Each process counts separately, and each UTC day of the items has its own count. If a request "
             "would exceed the maximum, its resources and scopes are shortened to 2 KiB each. Attributes that do not "
             "fit are dropped and counted.",
             unit="bytes",
@@ -201,19 +202,19 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_days: Annotated[
         int,
         setting(
-            "Maximum number of UTC days in a batch. When the items of a batch are from so many days, no further "
-            "request is added. In mode store, a request with items of more days gets 413.",
+            "Maximum number of UTC days in the times of a batch's items. A batch with this many days gets no further "
+            "request. In mode store, a request with more days gets 413.",
             unit="days",
             ge=1,
-            advanced="old data is imported, many days in one request",
+            advanced="old data is imported, and one request has items of many days",
         ),
     ] = 100
     max_inflight_bytes: Annotated[
         int,
         setting(
-            "Memory for requests from their first byte to their response. A project without a request in this memory "
-            "may use all that is free. Otherwise a request gets 503 if its project would use more memory with this "
-            "request than would remain free.",
+            "Memory for requests from their first byte to their response. The first request of a project may use all "
+            "free memory. A further request gets 503 if its project would then use more memory than is still free. "
+            "For example, a single project can use half of the memory, and each of two projects a third.",
             unit="bytes",
             ge=1,
         ),
@@ -222,7 +223,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum number of items that are decoded and not answered yet. Further requests get 503. Projects share "
-            "this number as they share SLUICE_GATEWAY_MAX_INFLIGHT_BYTES.",
+            "this number by the rule of SLUICE_GATEWAY_MAX_INFLIGHT_BYTES.",
             unit="items",
             ge=1,
             advanced="requests have very small items, so that the number of items is reached before the memory limit",
@@ -235,17 +236,17 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "requests are answered within this time after their last byte. Further requests get 503. In mode store, "
             "the target is at least half of SLUICE_GATEWAY_ACK_DEADLINE_S.",
             unit="seconds",
-            zero="only memory limits concurrent requests",
+            zero="memory is the only limit on concurrent requests",
             ge=0,
             le=60,
-            advanced="under overload, throughput matters more than latency, or the reverse",
+            advanced="under overload, throughput matters more than latency, or latency matters more than throughput",
         ),
     ] = 0.2
     batch_rows: Annotated[int, setting("Number of items at which a batch is inserted.", unit="items", ge=1)] = 100_000
     batch_bytes: Annotated[
         int,
         setting(
-            "Size of the decoded requests at which a batch is inserted.",
+            "Total size of the decoded requests at which a batch is inserted.",
             unit="bytes",
             ge=1,
             advanced="ClickHouse has little memory, or inserts should be larger",
@@ -331,7 +332,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     journal_linger_s: Annotated[
         float,
         setting(
-            "Modes journal and memory: how long a batch waits for more requests. After an idle period it waits less.",
+            "Modes journal and memory: how long a batch waits for more requests. After an idle period, a batch waits "
+            "less.",
             unit="seconds",
             zero="every request is inserted immediately",
             ge=0,
@@ -350,8 +352,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     slow_after_days: Annotated[
         int,
         setting(
-            "A request with an item of a day that ended at least this long ago takes the slow lane, which has its own "
-            "batches.",
+            "Age from which an item counts as old: the number of days since the UTC day of the item ended. A request "
+            "with an old item takes the slow lane, which has its own batches.",
             unit="days",
             zero="age is not considered",
             ge=0,
@@ -363,7 +365,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
         setting(
             "A request with at least this many distinct attribute keys and span names takes the slow lane.",
             unit="distinct strings",
-            zero="their number is not considered",
+            zero="the number of keys and names is not considered",
             ge=0,
             advanced="most requests have very many distinct keys and names",
         ),
@@ -387,7 +389,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             unit="batches",
             ge=1,
             le=64,
-            advanced="an import must be faster, and ClickHouse has the capacity",
+            advanced="an import must be faster, and ClickHouse is not busy",
         ),
     ] = 1
     recovery_batches: Annotated[
@@ -404,7 +406,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_slow_bytes: Annotated[
         int,
         setting(
-            "Memory for requests in the slow lane. In mode store, projects share this memory as they share "
+            "Memory for requests in the slow lane. In mode store, projects share this memory by the rule of "
             "SLUICE_GATEWAY_MAX_INFLIGHT_BYTES, and requests that do not fit get 503. In mode journal, requests that "
             "do not fit wait in the journal.",
             unit="bytes",
@@ -426,8 +428,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     max_background_bytes: Annotated[
         int,
         setting(
-            "Memory for blocks of derived rows (such as attribute keys, errors and outcomes) whose batch is "
-            "acknowledged but whose insert failed. These blocks wait for a retry. Blocks that do not fit are lost.",
+            "Memory for derived rows (such as attribute keys, errors and outcomes) that wait for a retry. A block of "
+            "derived rows waits here if its batch is acknowledged, but the insert of the block has failed. Blocks "
+            "that do not fit are lost.",
             unit="bytes",
             zero="no block is retried",
             ge=0,
@@ -437,8 +440,8 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     derived_linger_s: Annotated[
         float,
         setting(
-            "How long rows of attribute keys, errors and outcomes wait for the rows of the next batches. After an idle "
-            "period they wait less.",
+            "How long rows of attribute keys, errors and outcomes wait for the rows of the next batches. After an "
+            "idle period, the rows wait less.",
             unit="seconds",
             zero="not at all",
             ge=0,
@@ -460,9 +463,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     keys_per_batch: Annotated[
         int,
         setting(
-            "Maximum number of new attribute keys that one insert batch adds to the list of a project and UTC day (see "
-            "SLUICE_GATEWAY_KEYS_PER_DAY). If a batch has more new keys, only the keys that occur in the most spans "
-            "are added.",
+            "Maximum number of new attribute keys that one insert batch adds to the list of a project and UTC day "
+            "(see SLUICE_GATEWAY_KEYS_PER_DAY). If a batch has more new keys, the keys that occur in the most spans "
+            "of the batch are added.",
             unit="keys",
             zero="no limit",
             ge=0,
@@ -493,8 +496,9 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
     cors_origins: Annotated[
         tuple[str, ...],
         setting(
-            "Origins whose browser pages may send exports, as https://host or http://host:port, comma-separated, or *. "
-            "Only pages of an origin that is listed by name may send beacons and custom headers, such as X-Tenant.",
+            "Origins whose browser pages may send exports, as https://host or http://host:port, comma-separated, or "
+            "*. If the value is *, pages cannot send beacons, or custom headers such as X-Tenant. To allow them, list "
+            "the origins by name.",
             zero="empty: no cross-origin requests",
         ),
     ] = ()

@@ -20,8 +20,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     handles: Annotated[
         int,
         setting(
-            "Maximum number of concurrent reads. Each read uses a ClickHouse connection. One user or organization can "
-            "use all of these connections but one.",
+            "Maximum number of concurrent reads. Each read uses a ClickHouse connection. One user, or all users of "
+            "one organization together, can use all connections except one.",
             unit="reads",
             zero="one per processor, at least 2 and at most 8",
             ge=0,
@@ -31,8 +31,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_waiting: Annotated[
         int,
         setting(
-            "Maximum number of requests that wait for a slot. At most half of them can be from one user, and three "
-            "quarters from one organization. Further requests get 503.",
+            "Maximum number of requests that wait for a slot. At most half of these requests can be from one user, "
+            "and at most three quarters from one organization. Further requests get 503.",
             unit="requests",
             zero="no request waits",
             ge=0,
@@ -57,8 +57,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_memory_bytes: Annotated[
         int,
         setting(
-            "Memory that one read may use in ClickHouse. Requests that need more get 400. With the embedded engine, "
-            "at most a quarter of its memory (SLUICE_CLICKHOUSE_MEMORY_BYTES).",
+            "Memory that one read may use in ClickHouse. Requests that need more get 400. With the embedded engine, a "
+            "read can use at most a quarter of the engine's memory (SLUICE_CLICKHOUSE_MEMORY_BYTES), even if this "
+            "setting is larger.",
             unit="bytes",
             zero="no limit set by Sluice; embedded: a quarter of the engine's memory",
             ge=0,
@@ -71,7 +72,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
             unit="rows",
             zero="no limit set by Sluice",
             ge=0,
-            advanced="ClickHouse is shared, and no single read may scan more",
+            advanced="ClickHouse is shared, and a single read must scan fewer rows",
         ),
     ] = 2_000_000_000
     max_threads: Annotated[
@@ -88,8 +89,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_answers: Annotated[
         int,
         setting(
-            "Maximum number of responses that are built concurrently. At most half of them can be for one user, and "
-            "three quarters for one organization. Further requests wait.",
+            "Maximum number of responses that are built concurrently. At most half of these responses can be for one "
+            "user, and at most three quarters for one organization. Further requests wait.",
             unit="responses",
             ge=1,
             le=1_024,
@@ -99,8 +100,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_sending_bytes: Annotated[
         int,
         setting(
-            "Memory for responses that clients have not read yet. One user can use at most half of it, and one "
-            "organization three quarters. Further responses wait. A response larger than this memory is sent alone.",
+            "Memory for responses that clients have not read yet. One user can use at most half of this memory, and "
+            "one organization at most three quarters. Further responses wait. A response larger than this memory is "
+            "sent alone.",
             unit="bytes",
             ge=2**20,
             advanced="many slow clients read large responses, or memory is scarce",
@@ -110,8 +112,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "How long a client may read its response slowly while other responses wait for memory "
-            "(SLUICE_QUERY_MAX_SENDING_BYTES). Then its connection is closed. A client is slow if it reads less than "
-            "SLUICE_SEND_MIN_RATE, or too little to finish its response within SLUICE_QUERY_MAX_WAIT_S.",
+            "(SLUICE_QUERY_MAX_SENDING_BYTES). Then its connection is closed. A client is slow if it reads at less "
+            "than SLUICE_SEND_MIN_RATE, or if reading its whole response at its rate would take longer than "
+            "SLUICE_QUERY_MAX_WAIT_S.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -122,7 +125,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         float,
         setting(
             "How long a response is reused for identical requests. A response is reused only if its window ended at "
-            "least 60 s before the read. Late data of such a window may appear in responses only after this time.",
+            "least 60 s before the read. If late data arrives in the window, a reused response does not show the data.",
             unit="seconds",
             zero="no response is reused",
             ge=0,
@@ -132,8 +135,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_cache_bytes: Annotated[
         int,
         setting(
-            "Memory for cached responses. The least recently used are evicted first. A response larger than an eighth "
-            "of it is not cached.",
+            "Memory for cached responses. If this memory is full, the least recently used responses are removed. A "
+            "response larger than an eighth of this memory is not cached.",
             unit="bytes",
             zero="nothing is cached",
             ge=0,
@@ -144,7 +147,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum size of the rows of a page, as ClickHouse stores them. A page ends before it exceeds this size, "
-            "and the response shows this.",
+            "and the response shows that more rows follow.",
             unit="bytes",
             zero="one row per page",
             ge=0,
@@ -154,8 +157,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_trace_spans: Annotated[
         int,
         setting(
-            "Maximum number of spans in a waterfall. If a trace has more, its earliest spans are shown, and the "
-            "response shows this.",
+            "Maximum number of spans in a waterfall. If a trace has more spans, its earliest spans are shown, and the "
+            "response shows that spans are missing.",
             unit="spans",
             ge=1,
             le=1_000_000,
@@ -166,7 +169,7 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Maximum size of attribute texts in a waterfall. If a trace has more text, its earliest spans are shown, "
-            "and the response shows this.",
+            "and the response shows that spans are missing.",
             unit="bytes",
             ge=2**20,
             advanced="spans of traces have large attributes",
@@ -175,8 +178,8 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_attribute_keys: Annotated[
         int,
         setting(
-            "Maximum number of attributes in the list of keys. If there are more, the attributes that occur in the "
-            "most spans are listed, and the response shows this.",
+            "Maximum number of attributes in the list of keys. If a project has more, the most frequent attributes "
+            "are listed, and the response shows that attributes are missing.",
             unit="keys",
             ge=1,
             le=50_000,
@@ -186,8 +189,9 @@ class QuerySettings(Settings, frozen=True, kw_only=True):
     max_scan_rows: Annotated[
         int,
         setting(
-            "Maximum number of spans that an aggregate or a comparison scans. If there are more, an aggregate scans "
-            "the newest and a comparison scans a sample, and the response shows this.",
+            "Maximum number of spans that an aggregate or a comparison scans. If there are more spans, an aggregate "
+            "scans the newest spans, and a comparison scans a sample. The response shows that not all spans were "
+            "scanned.",
             unit="spans",
             ge=1,
             le=100_000_000,

@@ -25,7 +25,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Second port on which the command listens, on 127.0.0.1. With --workers, this port serves /livez, /readyz "
-            "and /metrics of all workers. Without --workers, it serves the same paths as the main port.",
+            "and /metrics for all workers together. Without --workers, this port serves the same paths as the main "
+            "port.",
             zero="none",
             ge=0,
             le=65_535,
@@ -64,7 +65,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             "Memory limit of the embedded ClickHouse, at least 256 MiB. An insert, merge or read that would exceed "
             "the limit fails. One read may use at most a quarter of the limit. A ClickHouse server has its own limits.",
             unit="bytes",
-            zero="two fifths of the memory of the machine, or of its control group",
+            zero="two fifths of the machine's memory, or of the memory limit of its control group",
             ge=0,
         ),
     ] = 0
@@ -90,8 +91,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     database_timeout_s: Annotated[
         float,
         setting(
-            "How long a request waits until a database transaction begins. Also how long it waits for each response "
-            "of the database in this transaction. A request that waits longer gets 503.",
+            "How long a request waits until a database transaction begins, and how long it then waits for each "
+            "response of the database. A request that waits longer gets 503.",
             unit="seconds",
             ge=0.05,
             le=600,
@@ -150,7 +151,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             unit="connections",
             zero="no limit",
             ge=0,
-            advanced="one client must not take all connections, and no proxy stands in front",
+            advanced="clients connect without a proxy, and one client must not take all connections",
         ),
     ] = 0
     max_head_bytes: Annotated[
@@ -211,7 +212,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     keepalive_timeout_s: Annotated[
         float,
         setting(
-            "Idle time after which a connection is closed. Keep it above the idle timeout of your load balancer.",
+            "Idle time after which a connection is closed. Choose a longer time than the idle timeout of your load "
+            "balancer.",
             unit="seconds",
             ge=0.05,
             le=3_600,
@@ -220,12 +222,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     send_timeout_s: Annotated[
         float,
         setting(
-            "Interval over which Sluice measures how fast a client reads its response. If the rate is below "
-            "SLUICE_SEND_MIN_RATE and the client has not read the whole response, the connection is closed.",
+            "Interval in which Sluice measures how fast a client reads its response. If the rate in an interval is "
+            "below SLUICE_SEND_MIN_RATE and the client has not read the whole response, the connection is closed.",
             unit="seconds",
             ge=0.05,
             le=3_600,
-            advanced="dashboards read large responses over links that stall for longer",
+            advanced="dashboards read large responses over links that stall for longer than this time",
         ),
     ] = 60.0
     send_min_rate: Annotated[
@@ -258,8 +260,8 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Sustained rate of requests per principal and organization. Explore's analyses do not count (see "
-            "SLUICE_ANALYSIS_RATE). Further requests get 429. Without Redis, each process counts separately for this "
-            "rate and for all other rates.",
+            "SLUICE_ANALYSIS_RATE). Further requests get 429. Without Redis, each process counts its own requests for "
+            "this setting and for all other rates.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -337,8 +339,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst of verified webhook requests per integration. Each chat platform and the payment processor "
-            "count as one integration of all organizations together. Further requests get 429.",
+            "Rate and burst of verified webhook requests per integration. Each chat platform counts as one "
+            "integration, and so does the payment processor: their requests for all organizations are counted "
+            "together. Further requests get 429.",
             unit="requests/s",
             zero="no limit",
             ge=0,
@@ -348,9 +351,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     failed_webhook_rate: Annotated[
         int,
         setting(
-            "Rate and burst of webhook requests without a valid signature, per client address. If requests name an "
-            "integration, the requests of each integration have a limit of their own. All other requests of the "
-            "address share one limit. Further requests get 429 before their body is read.",
+            "Rate and burst of webhook requests without a valid signature, per client address. Requests that name an "
+            "integration are counted separately for each integration. Requests that name no integration are counted "
+            "together. Further requests get 429 before their body is read.",
             unit="requests/min",
             zero="no limit",
             ge=0,
@@ -383,12 +386,12 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
         int,
         setting(
             "Rate and burst of failed authentications (401) with access tokens per client address (IPv6: per /64). "
-            "Further requests of the address get 429, also with a valid token. Expired tokens do not count.",
+            "Further requests of the address get 429, even with a valid token. Expired tokens do not count.",
             unit="requests/min",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many users share an address, and invalid tokens of some users block the others",
+            advanced="many users share an address, and invalid tokens of some users block the other users",
         ),
     ] = 30
     otlp_rate: Annotated[
@@ -415,15 +418,16 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="many senders share an address, and wrong keys of one sender block new keys of the others",
+            advanced="many senders share an address, and wrong keys of one sender block new keys of the other senders",
         ),
     ] = 30
     failed_login_rate: Annotated[
         int,
         setting(
             "Rate and burst of failed logins with one e-mail address and organization from one client address (IPv6: "
-            "/64). Wrong codes of the second factor, and wrong passwords or codes in confirmations, have the same "
-            "limit per account. Further attempts get 429, even with correct credentials.",
+            "/64). Wrong codes of the second factor, and wrong passwords or codes with which a session confirms a "
+            "change, are counted per account and have the same limit. Further attempts get 429, even with correct "
+            "credentials.",
             unit="attempts/15 min",
             zero="no limit",
             ge=0,
@@ -433,9 +437,9 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     new_address_login_rate: Annotated[
         int,
         setting(
-            "Rate and burst of failed logins to one e-mail address, counted together for all client addresses from "
-            "which the account has not logged in within 30 days. Further logins from such addresses need a proof of "
-            "work or a mailed link.",
+            "Rate and burst of failed logins to one e-mail address from all new client addresses together. A client "
+            "address is new if the account has not logged in from it in the last 30 days. Further logins from new "
+            "client addresses need a proof of work or a mailed link.",
             unit="attempts/h",
             zero="no limit",
             ge=0,
@@ -470,14 +474,14 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
     account_mail_rate: Annotated[
         int,
         setting(
-            "Rate and burst of mails. Each of these has its own limit: invitations and address verifications that an "
-            "organization mails to one address, login links that are mailed to one account, and login links that one "
-            "client address requests. Further requests get 429.",
+            "Rate and burst of mails. Three kinds of mails are counted separately: invitations and address "
+            "verifications that an organization mails to one address, login links that are mailed to one account, and "
+            "login links that one client address requests. Further requests get 429.",
             unit="mails/h",
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="mails to one address are lost and must be sent again more often",
+            advanced="mails to one address are often lost, and must be sent again",
         ),
     ] = 5
     organization_mail_rate: Annotated[

@@ -37,13 +37,14 @@ def settings_classes() -> Sequence[type[Settings]]:
 _INTRODUCTION: Final = """\
 # Settings
 
-After this page you can find a setting, and set it in the environment or in a file. `sluice config` prints every setting with its current value. Secrets are masked.
+This page lists all settings, which you can set in the environment or in a file. `sluice config` prints every setting with its current value. Secrets
+are masked.
 
-Settings come from the environment or from a TOML file, which `SLUICE_CONFIG` or `--config` names. Command-line options override the environment, and
-the environment overrides the file. In the file, a setting of all services is at the top level, in lower case and without `SLUICE_`. A setting of one
-service is in the table of the service. For example, `SLUICE_GATEWAY_MAX_ITEMS` is `max_items` in `[gateway]`. An empty variable counts as unset. The
-exception is `SLUICE_GRPC_PORT`: an empty value turns the port off. An unknown name or an invalid value stops every command, with a message that names
-the setting.
+Settings come from the environment or from a TOML file. `SLUICE_CONFIG` or `--config` has the path of this file. Command-line options override the
+environment, and the environment overrides the file. In the file, names are in lower case. A setting of all services is at the top level, without
+`SLUICE_`: for example, `SLUICE_DATA` is `data`. A setting of one service is in the table of the service: for example, `SLUICE_GATEWAY_MAX_ITEMS` is
+`max_items` in `[gateway]`. An empty variable counts as unset. The exception is `SLUICE_GRPC_PORT`: an empty value turns OTLP/gRPC off. An unknown
+name or an invalid value stops every command, with a message that names the setting.
 
 <!-- `sluice config --markdown > docs/settings.md` writes this page. -->
 
