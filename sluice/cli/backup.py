@@ -161,8 +161,8 @@ def _require_owner(directory: Path) -> None:
     owner = directory.stat().st_uid
     if owner != os.geteuid():
         raise BackupFailed(
-            f"The data directory {directory} belongs to the user with the id {owner}: run this command as that user, "
-            "or while `sluice up` runs."
+            f"The data directory {directory} belongs to the user with the id {owner}. Run this command as this user. "
+            "While `sluice up` runs, you can also run this command as root."
         )
 
 
@@ -233,9 +233,10 @@ def run_restore(arguments: argparse.Namespace) -> int:
     if target is not None:
         if count is None:
             print(
-                "If data was erased after this time, the restored directory has this data again. Before the start, "
-                f"apply the latest export of erasures with `sluice erasures apply FILE --data {target}`. If this "
-                "release is not the release of the backup, run `sluice migrate` first."
+                "If data was erased after this time, the restored directory has this data again. To erase the data, do "
+                "these steps before you start Sluice. If this release is not the release of the backup, run "
+                f"`sluice migrate`. Then run `sluice erasures apply FILE --data {target}` with the latest export of "
+                "erasures."
             )
         else:
             print(f"Erasures applied: {count}. Gateways execute them after the start.")
