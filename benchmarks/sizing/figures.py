@@ -16,7 +16,7 @@ _EXPORT: Final = "cost-of-an-export"
 _SIZING: Final = "figures-for-sizing"
 _EXPLORE: Final = "speed-of-explore"
 
-LARGE_REQUEST_US: Final = Figure(2.12, "us", "gateway CPU time per span, 512 in a request (protobuf, gzip)", _EXPORT)
+LARGE_REQUEST_US: Final = Figure(2.12, "us", "gateway CPU time per span, in requests of 512 (protobuf, gzip)", _EXPORT)
 SMALL_REQUEST_US: Final = Figure(400, "us", "gateway CPU time per request of four spans", _EXPORT)
 INSERT_US: Final = Figure(6.2, "us", "ClickHouse CPU time per span for its insert", _SIZING)
 MERGE_US: Final = Figure(12.3, "us", "ClickHouse CPU time per span for merges", _SIZING)
