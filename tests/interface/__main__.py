@@ -15,7 +15,7 @@ def main() -> int:
     try:
         accepted = renewed(read(), load_document(), decisions.allowances(decisions.read(), "Interface"))
     except Refused as refused:
-        sys.stderr.write(f"{FILE.name} stays as it is; gone or narrower {refused}\n")
+        sys.stderr.write(f"{FILE.name} is not updated, because {refused}\n")
         return 1
     if accepted != read():  # in another order is not another interface
         FILE.write_bytes(written(accepted))

@@ -37,7 +37,7 @@ class Refused(Exception):
 
     def __init__(self, undecided: Sequence[Finding]) -> None:
         self.findings = undecided
-        super().__init__("\n".join(["without an `Interface:` line in docs/adr:", *map(str, undecided)]))
+        super().__init__("\n".join(["these changes need an `Interface:` line in docs/adr:", *map(str, undecided)]))
 
 
 def read() -> Accepted:
