@@ -411,7 +411,7 @@ class GatewaySettings(Settings, frozen=True, kw_only=True):
             "do not fit wait in the journal.",
             unit="bytes",
             ge=1,
-            advanced="mode `store`: imports are refused because this memory is used up",
+            advanced="mode `store`: imports are refused because the slow lane has no memory left",
         ),
     ] = 128 * _MIB
     ack_deadline_s: Annotated[

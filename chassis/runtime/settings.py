@@ -493,7 +493,7 @@ class ChassisSettings(Settings, frozen=True, kw_only=True):
             zero="no limit",
             ge=0,
             le=10_000_000,
-            advanced="an organization invites more users at the same time",
+            advanced="an organization must invite more than 100 users within an hour by mail",
         ),
     ] = 100
     trusted_proxies: Annotated[

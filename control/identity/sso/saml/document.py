@@ -233,7 +233,8 @@ def _check_attributes(attributes: Mapping[str, str], ids: set[str]) -> None:
         return
     if len(names) > 1 or names[0].startswith("{"):
         raise LoginRefused(
-            "ambiguous_id", f"An element has an ambiguous ID. It has these attributes: {', '.join(names)}."
+            "ambiguous_id",
+            f"An element must have only one ID attribute, without a namespace. This element has {', '.join(names)}.",
         )
     value = attributes[names[0]]
     if value in ids:
