@@ -1,11 +1,12 @@
 """Where the CPU seconds of a run go: of every part (tests/division.py), and of the whole run beside a fixed loop.
 
-Seconds on the wall depend on what else the machine does, CPU seconds depend on it little, so that two runs can be
-compared. How fast the machine is at the moment, the loop tells.
+CPU seconds depend on what else the machine does: two threads share a core, and a virtual machine has neighbours. So the
+loop runs once a minute, and the run is also given in loops. Compare the loops of two runs.
 """
 
 import os
 import resource
+import threading
 import time
 from collections import Counter
 from collections.abc import Generator
@@ -17,6 +18,7 @@ from tests.division import part_of
 
 LONGEST: Final = 25  # parts that are printed
 LOOPS: Final = 20_000_000
+LOOP_INTERVAL_S: Final = 60.0
 
 
 def spent() -> float:
@@ -27,10 +29,10 @@ def spent() -> float:
 
 def calibration() -> float:
     """CPU seconds of a fixed loop."""
-    before, number = time.process_time(), 0
+    before, number = time.thread_time(), 0
     for each in range(LOOPS):
         number ^= each
-    return time.process_time() - before
+    return time.thread_time() - before
 
 
 class Meter:
@@ -60,6 +62,14 @@ class Bill:
 
     def __init__(self) -> None:
         self._parts: Counter[str] = Counter()
+        self._loops: list[float] = []
+        self._is_over = threading.Event()
+        self._loop_thread = threading.Thread(target=self._calibrate, daemon=True)
+        self._loop_thread.start()
+
+    def _calibrate(self) -> None:
+        while not self._is_over.wait(LOOP_INTERVAL_S):
+            self._loops.append(calibration())
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The last property is that of this step."""
@@ -69,16 +79,20 @@ class Bill:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """What costs most, and the sum beside the loop. Workers have ended by now."""
+        self._is_over.set()
+        self._loop_thread.join()
         own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         whole = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-        loop = calibration()
+        loops = self._loops or [calibration()]
+        loop = sum(loops) / len(loops)
         terminalreporter.section("CPU seconds")
         for part, seconds in self._parts.most_common(LONGEST):
             terminalreporter.line(f"{seconds:8.1f} {part}")
         tests = sum(self._parts.values())
         terminalreporter.line(f"{tests:8.1f} all tests and what they set up")
         terminalreporter.line(f"{whole - tests:8.1f} collecting, and processes that outlived all tests")
-        terminalreporter.line(f"{whole:8.1f} in all: {whole / loop:.0f} loops of {loop:.2f} s")
+        spread = f"{min(loops):.2f} to {max(loops):.2f}"
+        terminalreporter.line(f"{whole:8.1f} in all: {whole / loop:.0f} loops of {loop:.2f} s ({len(loops)}: {spread})")
 
 
 def pytest_configure(config: pytest.Config) -> None:
