@@ -35,7 +35,8 @@ def pytest_configure() -> None:
         results.append(result)
         apply(client, result)
 
-    ChdbClient._init_common_settings, ChdbClient._apply_init_result = read_once, keep  # type: ignore[method-assign]
+    for name, method in (("_init_common_settings", read_once), ("_apply_init_result", keep)):
+        setattr(ChdbClient, name, method)
 
 
 @pytest.fixture(scope="session")
