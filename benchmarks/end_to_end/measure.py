@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 
     @property
     def rate_alone(self) -> float:
-        """What it would be on these cores if no other process had used them."""
+        """Items a second that these cores would store if no other process used them."""
         cores_s = len(os.sched_getaffinity(0)) * self.stored_s
         return self.rate * cores_s / (cores_s - self.generator_cpu_s - self.others_cpu_s)
 
